@@ -48,11 +48,8 @@ def main(folder: Path) -> None:
     root = st.Page(partial(first, path), title=title, url_path="", default=True)
     page = st.navigation([root, *pages.values()], position="hidden")
     # This comes before anything in the sidebar, which would otherwise get another width.
-    st.set_page_config(
-        page_title=f"{page.title} · {folder.name} · prmcal",
-        layout="wide",
-        initial_sidebar_state=_SIDEBAR_WIDTH,
-    )
+    name = f"{page.title} · {folder.name} · prmcal"
+    st.set_page_config(page_title=name, layout="wide", initial_sidebar_state=_SIDEBAR_WIDTH)
     st.html(Path(__file__).with_name("pages.css"))
     enter_page(page.url_path)
     context.show_links(pages, page, context.context_of(path))
@@ -64,21 +61,16 @@ def _show(page: StreamlitPage, path: Path, follows: bool) -> None:
     folder = escaped(str(path.parent))
     try:
         if page.url_path != _RUNS and ask(catalog.cells, path).empty:
-            _show_no_results(
-                f"The run in {folder} has started but has not measured anything yet. Page Runs shows its progress.",
-                follows,
-            )
+            state = "has started but has not measured anything yet. Page Runs shows its progress."
+            _show_no_results(f"The run in {folder} {state}", follows)
         else:
             if page.url_path not in (_RUNS, "", "overview"):  # the overview shows them itself
                 for title, _, sentence in summaries(misleading(ask(health, path))):
                     st.warning(f"**{escaped(title)}**, {escaped(sentence)}")
             page.run()
     except MissingDatabaseError:
-        _show_no_results(
-            f"There are no results in {folder}. Start a run with `prmcal run GRID --out DIR`, where DIR is this "
-            "folder.",
-            follows,
-        )
+        advice = "Start a run with `prmcal run GRID --out DIR`, where DIR is this folder."
+        _show_no_results(f"There are no results in {folder}. {advice}", follows)
     except DatabaseError as error:
         st.title("The results cannot be read")
         st.error(escaped(str(error)))

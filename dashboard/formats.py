@@ -80,11 +80,6 @@ def texts(values: Iterable[Any]) -> list[str]:
     ]
 
 
-def settings(values: Iterable[float | None]) -> list[str]:
-    """Format the values of C or beta in a column, with as many digits as they need."""
-    return [MISSING if pd.isna(value) else f"{value:g}" for value in values]
-
-
 def estimates(rows: pd.DataFrame, digits: int = DIGITS) -> list[str]:
     """Format rows of a value, the low and the high end of its interval as escaped Markdown."""
     return [escaped(estimate(value, low, high, digits)) for value, low, high in rows.itertuples(index=False)]
@@ -149,7 +144,6 @@ def _is_harmless(formula: str) -> bool:
 
 
 def _lines(text: str) -> str:
-    """Return escaped text with its line breaks."""
     return "  \n".join(
         escaped(visible(line)) for line in re.split(r"\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]", text)
     )

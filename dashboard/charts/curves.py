@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from prmcal.db.metrics import Metric
+from prmcal.db.metrics import PLACE, Metric
 from prmcal.db.queries.curves import ExactCurves
 from prmcal.db.queries.trajectories import MEDIAN
 from prmcal.db.statistics.budgets import Curve, frontier, more_accurate
@@ -15,10 +15,8 @@ from prmcal.db.statistics.paired import merit
 FIXED = "fixed n"
 """The name of the series in which all questions get the same n."""
 
-TARGETS = tuple(
-    round(thousandths / 1000, 3)
-    for thousandths in (*range(20, 900, 20), *range(900, 990, 10), *range(990, 1000))
-)
+_THOUSANDTHS = (*range(20, 900, 20), *range(900, 990, 10), *range(990, 1000))
+TARGETS = tuple(round(target / 1000, 3) for target in _THOUSANDTHS)
 """The target probabilities C that a reader can select: 63 values from .02 to .999, dense near 1."""
 
 
@@ -129,12 +127,9 @@ def _points(curve: Curve) -> pd.DataFrame:
     return pd.DataFrame(curve.columns("cost")).assign(n=curve.questions)
 
 
-_GROUP = ("dataset", "llm", "prm")
-
-
 def rows_of_group(table: pd.DataFrame, group: Mapping[str, str]) -> pd.DataFrame:
     """Return the rows of one group: one data set, LLM and PRM."""
-    for kind in _GROUP:
+    for kind in PLACE:
         table = table[table[kind] == group[kind]]
     return table
 

@@ -19,11 +19,9 @@ def reliability_chart(bins: pd.DataFrame, series: charts.Series) -> charts.Layer
     """
     shown = charts.legend() if len(series.names) > 1 else None
     numbers = charts.tooltips(["calibrator"], ["mean_reward", "mean_success", "low", "high"], None)
-    base = alt.Chart(bins[bins["count"] > 0]).encode(
-        x=alt.X("mean_reward:Q", scale=charts.UNIT, title="Mean reward of the bin"),
-        color=series.colour("calibrator", shown),
-        tooltip=[*numbers, _PREFIXES],
-    )
+    x = alt.X("mean_reward:Q", scale=charts.UNIT, title="Mean reward of the bin")
+    base = alt.Chart(bins[bins["count"] > 0]).encode(x=x, tooltip=[*numbers, _PREFIXES])
+    base = base.encode(color=series.colour("calibrator", shown))
     y = alt.Y("mean_success:Q", scale=charts.UNIT, title="Success rate", axis=alt.Axis(minExtent=_AXIS_WIDTH))
     lines = base.mark_line(strokeWidth=1.5).encode(y=y, strokeDash=series.dash("calibrator", shown))
     points = charts.intervals(base, y, shape=series.shape("calibrator", shown))
@@ -32,17 +30,10 @@ def reliability_chart(bins: pd.DataFrame, series: charts.Series) -> charts.Layer
 
 def prefix_histogram(bins: pd.DataFrame, series: charts.Series) -> alt.Chart:
     """Draw how many prefixes the bins of one calibrator have. It stands below their :func:`reliability_chart`."""
-    drawn: alt.Chart = (
-        alt.Chart(bins)
-        .mark_bar(color=series.colours[0])
-        .encode(
-            x=alt.X("lower:Q", bin="binned", scale=charts.UNIT, title="Reward (bin edges)"),
-            x2="upper:Q",
-            y=alt.Y("count:Q", title="Prefixes", axis=alt.Axis(tickCount=3, minExtent=_AXIS_WIDTH)),
-            tooltip=[_PREFIXES],
-        )
-        .properties(height=_HISTOGRAM_HEIGHT)
-    )
+    x = alt.X("lower:Q", bin="binned", scale=charts.UNIT, title="Reward (bin edges)")
+    y = alt.Y("count:Q", title="Prefixes", axis=alt.Axis(tickCount=3, minExtent=_AXIS_WIDTH))
+    bars = alt.Chart(bins).mark_bar(color=series.colours[0]).properties(height=_HISTOGRAM_HEIGHT)
+    drawn: alt.Chart = bars.encode(x=x, x2="upper:Q", y=y, tooltip=[_PREFIXES])
     return drawn
 
 
@@ -55,15 +46,9 @@ def signed_error_histogram(bins: pd.DataFrame, means: pd.DataFrame, series: char
     numbers = [alt.Tooltip(f"{name}:Q", format=".2f") for name in ("lower", "upper")]
     base = alt.Chart(bins).encode(tooltip=[alt.Tooltip("calibrator:N"), *numbers, _PREFIXES])
     bars = charts.error_histograms(base, alt.Y("count:Q", title="Prefixes", stack=None), series, shown)
-    lines = (
-        alt.Chart(means)
-        .mark_rule(strokeWidth=2.5)
-        .encode(
-            x="value:Q",
-            color=series.colour("calibrator", shown),
-            tooltip=charts.tooltips(["calibrator"], ["value"], None),
-        )
-    )
+    tooltip = charts.tooltips(["calibrator"], ["value"], None)
+    lines = alt.Chart(means).mark_rule(strokeWidth=2.5)
+    lines = lines.encode(x="value:Q", color=series.colour("calibrator", shown), tooltip=tooltip)
     return alt.layer(bars, charts.zero_line(), lines).properties(height=_SQUARE)
 
 
@@ -87,17 +72,12 @@ def interval_chart(
     axis = alt.Axis(
         labelFontSize=11, labelLimit=300, labelOverlap=False, ticks=False, domain=False, grid=False
     )
-    base = alt.Chart(rows).encode(
-        y=alt.Y("label:N", sort=None, title=None, axis=axis),
-        color=series.colour("series", shown),
-        tooltip=charts.tooltips(["label"], ["value", "low", "high"], "n" if "n" in rows else None),
-    )
-    x = alt.X(
-        "value:Q",
-        title=f"{title} (95% interval)",
-        scale=alt.Scale(zero=False, nice=False, padding=_MARGIN),
-        axis=alt.Axis(tickCount=5, orient="top"),  # the top of a tall chart is what a reader sees first
-    )
+    y = alt.Y("label:N", sort=None, title=None, axis=axis)
+    tooltip = charts.tooltips(["label"], ["value", "low", "high"], "n" if "n" in rows else None)
+    base = alt.Chart(rows).encode(y=y, color=series.colour("series", shown), tooltip=tooltip)
+    scale = alt.Scale(zero=False, nice=False, padding=_MARGIN)
+    top = alt.Axis(tickCount=5, orient="top")  # the top of a tall chart is what a reader sees first
+    x = alt.X("value:Q", title=f"{title} (95% interval)", scale=scale, axis=top)
     points = charts.intervals(base, x, size=45, shape=alt.value("circle"))
     return alt.layer(*([charts.zero_line()] if zero else []), *points).properties(height=alt.Step(_LINE))
 
@@ -110,9 +90,9 @@ _LOW = 0.6  # below this accuracy, labels are drawn at the top of the chart, oth
 _POINTS = 100  # percentage points in 1
 
 
-def _budgets(column: str, least: float, most: float, title: str) -> alt.X:
+def _budgets(column: str, least: float, most: float) -> alt.X:
     scale = alt.Scale(type="log", base=2, domain=[least, most], nice=False)
-    return alt.X(f"{column}:Q", scale=scale, title=title, axis=alt.Axis(format=","))
+    return alt.X(f"{column}:Q", scale=scale, title="Mean samples per question", axis=alt.Axis(format=","))
 
 
 def _chosen(
@@ -130,7 +110,6 @@ def frontier_chart(
     fixed: pd.DataFrame,
     measured: pd.DataFrame,
     frontier: pd.DataFrame,
-    title: str,
     series: charts.Series,
     target: float,
 ) -> charts.Layers:
@@ -138,10 +117,10 @@ def frontier_chart(
 
     Curves and frontier are those of :mod:`prmcal.dashboard.charts.curves`. `measured` has the columns series, name
     (shown in the tooltip), label (drawn beside the point; may be empty), cost, accuracy, accuracy_low and
-    accuracy_high. `title` is that of the cost axis, and `target` is the selected C.
+    accuracy_high. `target` is the selected C.
     """
     costs = pd.concat([adaptive["cost"], fixed["cost"], measured["cost"]])
-    x = _budgets("cost", float(costs.min()), float(costs.max()), title)
+    x = _budgets("cost", float(costs.min()), float(costs.max()))
     y = alt.Y("accuracy:Q", scale=charts.UNIT, title="Accuracy")
     low = alt.Y("accuracy_low:Q", scale=charts.UNIT)
     shown = charts.legend(series.names)
@@ -191,13 +170,10 @@ def equal_cost_chart(rows: pd.DataFrame, series: charts.Series, target: float) -
     reach = alt.Scale(domain=[min(lowest, -1.0), max(highest, 1.0)], nice=True)
     y = alt.Y("difference:Q", scale=reach, title="Accuracy minus fixed n (points)")
     shown = charts.legend(series.names)
-    x = _budgets("samples", 1, float(rows["samples"].max()), "Mean samples per question")
+    x = _budgets("samples", 1, float(rows["samples"].max()))
     zero = alt.Chart(pd.DataFrame({"difference": [0.0]})).mark_rule(color=charts.INK, strokeDash=[4, 4])
-    layers = [
-        zero.encode(y=y),
-        *charts.curves(alt.Chart(points).encode(x=x), y, series, shown, band=_BAND),
-        *_chosen(points, target, x, y, series, shown),
-    ]
+    lines = charts.curves(alt.Chart(points).encode(x=x), y, series, shown, band=_BAND)
+    layers = [zero.encode(y=y), *lines, *_chosen(points, target, x, y, series, shown)]
     return alt.layer(*layers).properties(height=_HEIGHT)
 
 
@@ -209,10 +185,9 @@ def league_chart(points: pd.DataFrame, series: charts.Series) -> charts.Layers:
     y = alt.Y("accuracy:Q", scale=alt.Scale(zero=False, nice=False), title="Accuracy")
     shown = charts.legend(series.names)
     shown.columns = alt.ExprRef(f"max(1, floor(width / {_LEGEND_COLUMN}))")  # The names are long.
-    tooltip = charts.tooltips(
-        ["entry"], ["samples", "accuracy", "accuracy_low", "accuracy_high"], "questions"
-    )
-    x = _budgets("samples", 1.0, max(2.0, float(points["samples"].max())), "Mean samples per question")
+    numbers = ["samples", "accuracy", "accuracy_low", "accuracy_high"]
+    tooltip = charts.tooltips(["entry"], numbers, "questions")
+    x = _budgets("samples", 1.0, max(2.0, float(points["samples"].max())))
     base = alt.Chart(points).encode(x=x)
     layers = charts.curves(base, y, series, shown, by="entry", band=_BAND, point=30, tooltip=tooltip)
     return alt.layer(*layers).properties(height=_HEIGHT)

@@ -35,41 +35,31 @@ def rewards_chart(table: pd.DataFrame, colour: str) -> Layers:
     intervals = alt.Chart(measured).mark_rule(color=INK, strokeWidth=2)
     title = "Reward" if measured.empty else "Reward, success rate"
     bands = [] if band.empty else [area.encode(x=x, y=_probability("band_low", title), y2="band_high:Q")]
-    return alt.layer(
-        *bands,
-        intervals.encode(x=x, y=_probability("low", title), y2="high:Q"),
-        *_lines(table, colour, _probability("value", title)),
-    ).properties(height=_HEIGHT)
+    rules = intervals.encode(x=x, y=_probability("low", title), y2="high:Q")
+    lines = _lines(table, colour, _probability("value", title))
+    return alt.layer(*bands, rules, *lines).properties(height=_HEIGHT)
 
 
 def _lines(table: pd.DataFrame, colour: str, y: alt.Y) -> list[alt.Chart]:
     shown = [title for title, (name, *_) in _SERIES.items() if table[name].notna().any()] or [*_SERIES][:1]
-    rows = pd.concat([_rows(table, title) for title in shown]).dropna(subset=["value"])
-    style = Series(
-        shown,
-        [_SERIES[title][1] or colour for title in shown],
-        [_SERIES[title][2] for title in shown],
-        ["circle"] * len(shown),
-    )
+    steps = table["step"]
+    parts = [
+        pd.DataFrame({"step": steps, "series": title, "value": table[_SERIES[title][0]]}) for title in shown
+    ]
+    rows = pd.concat(parts).dropna(subset=["value"])
+    colours, dashes = [_SERIES[title][1] or colour for title in shown], [_SERIES[title][2] for title in shown]
+    style = Series(shown, colours, dashes, ["circle"] * len(shown))
     formats = {"step:Q": "d", "value:Q": ".3f"}
     tooltip = [alt.Tooltip("series:N"), *(alt.Tooltip(name, format=each) for name, each in formats.items())]
     base = alt.Chart(rows).encode(x=_steps(table))
     return curves(base, y, style, legend(), point=60, tooltip=tooltip)
 
 
-def _rows(table: pd.DataFrame, title: str) -> pd.DataFrame:
-    name = _SERIES[title][0]
-    return pd.DataFrame({"step": table["step"], "series": title, "value": table[name]})
-
-
 def _steps(table: pd.DataFrame) -> alt.X:
     last = int(table["step"].max())
-    return alt.X(
-        "step:Q",
-        title="Steps in the prefix (0: question only)",
-        scale=alt.Scale(domain=[0, max(last, 1)], nice=False),
-        axis=alt.Axis(values=list(range(last + 1)), format="d"),
-    )
+    scale = alt.Scale(domain=[0, max(last, 1)], nice=False)
+    axis = alt.Axis(values=list(range(last + 1)), format="d")
+    return alt.X("step:Q", title="Steps in the prefix (0: question only)", scale=scale, axis=axis)
 
 
 def _probability(column: str, title: str) -> alt.Y:
@@ -104,9 +94,8 @@ def step_table(prefixes: pd.DataFrame, trajectory: int) -> pd.DataFrame:
     final answer. Unknown values are missing.
     """
     own = prefixes[prefixes["trajectory"] == trajectory]
-    table = own.drop_duplicates("step").set_index("step")[
-        ["reward", "over_long", "successes", "follow_ups", "terminal"]
-    ]
+    columns = ["reward", "over_long", "successes", "follow_ups", "terminal"]
+    table = own.drop_duplicates("step").set_index("step")[columns]
     rewards = own.dropna(subset=["level"]).pivot(index="step", columns="level", values="calibrated_reward")
     rewards = rewards.reindex(table.index)
     table["calibrated"] = rewards.get(MEDIAN, np.nan)
@@ -197,10 +186,8 @@ def along(table: pd.DataFrame) -> str:
 
     `table` is that of :func:`step_table`.
     """
-    known = {title: table[column].dropna() for column, title in _NAMED.items()}
-    parts = [
-        f"{title} goes from {number(values.iloc[0])} to {number(values.iloc[-1])}"
-        for title, values in known.items()
-        if len(values)
-    ]
+    parts = []
+    for column, title in _NAMED.items():
+        if len(values := table[column].dropna()):
+            parts.append(f"{title} goes from {number(values.iloc[0])} to {number(values.iloc[-1])}")
     return f"Over {integer(table['step'].max())} steps, {', '.join(parts) or 'nothing was scored'}."

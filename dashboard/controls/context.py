@@ -10,9 +10,10 @@ import pandas as pd
 import streamlit as st
 from streamlit.navigation.page import StreamlitPage
 
-from prmcal.dashboard.controls.widgets import ask, bound, bound_several, given, link, note
+from prmcal.dashboard.controls.widgets import ask, bound, bound_several, given, link
+from prmcal.dashboard.formats import escaped
 from prmcal.db import catalog
-from prmcal.db.metrics import RANKING_METRIC, Leaderboard
+from prmcal.db.metrics import PLACE, RANKING_METRIC, Leaderboard
 from prmcal.db.text.formats import COORDINATE_TITLES, LEADERBOARDS
 from prmcal.errors import DatabaseError
 
@@ -23,30 +24,23 @@ FILTERS = {
     "calibrator": "calibrators",
     "strategy": "strategies",
 }
-"""The parameters of an address that filter rows, by the kind whose names they keep."""
-
-KINDS = tuple(FILTERS)
-"""The kinds of plugins that identify a cell, in the order of filters."""
+"""The parameters of an address that filter rows, by the kind of plugin whose names they keep, in their order."""
 
 
 def grid_names(path: Path) -> dict[str, list[str]]:
     """Return the names in the grid of a published database by their kind, each kind in the order of the grid."""
     plugins: pd.DataFrame = ask(catalog.plugins, path)
-    return {kind: list(plugins.loc[plugins["kind"] == kind, "name"]) for kind in KINDS}
+    return {kind: list(plugins.loc[plugins["kind"] == kind, "name"]) for kind in FILTERS}
 
 
-def filter_by(names: Mapping[str, list[str]], *kinds: str) -> dict[str, list[str] | None]:
+def filter_by(path: Path, *kinds: str) -> dict[str, list[str] | None]:
     """Show one filter for each kind in the sidebar. Return the selected names; None if nothing is selected."""
-    return {
-        kind: st.sidebar.multiselect(
-            COORDINATE_TITLES[kind],
-            names[kind],
-            placeholder="All",
-            **bound_several(FILTERS[kind], names[kind]),
-        )
-        or None
-        for kind in kinds
-    }
+    names = grid_names(path)
+    chosen: dict[str, list[str] | None] = {}
+    for kind in kinds:
+        title, binding = COORDINATE_TITLES[kind], bound_several(FILTERS[kind], names[kind])
+        chosen[kind] = st.sidebar.multiselect(title, names[kind], placeholder="All", **binding) or None
+    return chosen
 
 
 CHOICES = ("dataset", "llm", "prm", "calibrator")
@@ -89,14 +83,14 @@ def context_of(path: Path) -> Context:
         cells: pd.DataFrame = ask(catalog.cells, path)
     except DatabaseError:
         return Context({})
-    filters = {kind: [name for name in given(FILTERS[kind]) if name in names[kind]] for kind in KINDS}
+    filters = {kind: [name for name in given(FILTERS[kind]) if name in names[kind]] for kind in FILTERS}
     parameters: dict[str, str | Sequence[str]] = {
         FILTERS[kind]: kept for kind, kept in filters.items() if kept
     }
     of_cell = _names_of_cell(cells)
     chosen = {**of_cell, **{kind: given(kind)[-1] for kind in CHOICES if given(kind)}}
     choice = {kind: chosen[kind] for kind in CHOICES if chosen.get(kind) in names[kind]}
-    preferred = {kind: [of_cell[kind]] if kind in of_cell else filters[kind] for kind in KINDS}
+    preferred = {kind: [of_cell[kind]] if kind in of_cell else filters[kind] for kind in FILTERS}
     return Context(parameters | choice, choice, preferred)
 
 
@@ -118,13 +112,8 @@ def show_links(pages: Mapping[str, StreamlitPage], current: StreamlitPage, conte
     shown[current.title] = {name: values for name, values in here.items() if name not in _OF_DATA}
     for page in pages.values():
         is_current = page.title == current.title
-        st.sidebar.page_link(
-            current if is_current else page,
-            query_params={**context.parameters, **(here if is_current else shown.get(page.title, {}))},
-        )
-
-
-_PLACE = ("dataset", "llm", "prm")
+        state = {**context.parameters, **(here if is_current else shown.get(page.title, {}))}
+        st.sidebar.page_link(current if is_current else page, query_params=state)
 
 
 @contextmanager
@@ -147,7 +136,7 @@ def choose(path: Path, kinds: Sequence[str], leaderboard: Leaderboard) -> dict[s
     known: pd.DataFrame = ask(catalog.cells, path)
     context = context_of(path)
     for cell in set(given("cell")) - set(known["cell_id"]):
-        note(f"There is no cell {cell!r} here. The page shows another cell instead.")
+        st.warning(escaped(f"There is no cell {cell!r} here. The page shows another cell instead."))
     cells = known.dropna(subset=list(kinds))
     if cells.empty:
         return None
@@ -179,8 +168,8 @@ def _best_calibrator(path: Path, cells: pd.DataFrame) -> str | None:
 
 def choose_group(path: Path, leaderboard: Leaderboard) -> dict[str, str] | None:
     """Let the reader choose a place: one data set, one LLM and one PRM. Return None if the run has none."""
-    cell = choose(path, _PLACE, leaderboard)
-    return None if cell is None else {kind: str(cell[kind]) for kind in _PLACE}
+    cell = choose(path, PLACE, leaderboard)
+    return None if cell is None else {kind: str(cell[kind]) for kind in PLACE}
 
 
 def choose_leaderboard(tables: Sequence[Leaderboard], *resets: str) -> Leaderboard:
@@ -199,11 +188,3 @@ def choose_leaderboard(tables: Sequence[Leaderboard], *resets: str) -> Leaderboa
         **bound("leaderboard", tables, next((each for each in tables if each in named), None), resets=resets),
     )
     return chosen
-
-
-def pick_cell(
-    label: str, cells: pd.DataFrame, parameter: str, default: str, *, resets: Sequence[str] = ()
-) -> str:
-    """Let the reader pick one of these cells, whose identifier the parameter has. Return the identifier."""
-    names = list(cells["cell_id"])
-    return str(st.selectbox(label, names, **bound(parameter, names, default, resets=resets)))

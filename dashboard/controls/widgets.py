@@ -44,11 +44,6 @@ def write_address(changes: Mapping[str, str | Sequence[str] | None]) -> None:
     st.query_params.from_dict({name: value for name, value in state.items() if value})
 
 
-def note(text: str) -> None:
-    """Tell the reader that the page cannot show what its address asks for, and what it shows instead."""
-    st.warning(escaped(text))
-
-
 def bound(
     parameter: str,
     options: Sequence[_T],
@@ -67,7 +62,7 @@ def bound(
     wanted = given(parameter)[-1:]
     for unknown in set(wanted) - set(found):
         instead = "" if first is None else f" The page shows {text(first)!r} instead."
-        note(f"There is no {parameter} {unknown!r} here.{instead}")
+        st.warning(escaped(f"There is no {parameter} {unknown!r} here.{instead}"))
     value = next((found[each] for each in wanted if each in found), first)
     return _binding(parameter, value, first, lambda value: text(value), resets)
 
@@ -78,7 +73,8 @@ def bound_several(parameter: str, options: Sequence[str], default: Sequence[str]
     known = [value for value in wanted if value in options]
     unknown = [value for value in wanted if value and value not in options]
     if unknown:
-        note(f"There is no {parameter} {', '.join(map(repr, unknown))} here. The page leaves it out.")
+        listed = ", ".join(map(repr, unknown))
+        st.warning(escaped(f"There is no {parameter} {listed} here. The page leaves it out."))
     value = known if known or "" in wanted else list(default)
     return _binding(parameter, value, list(default), lambda chosen: chosen or [""])
 
@@ -125,12 +121,8 @@ def ask(
 
 def ask_cells(query: Callable[[Path, str], pd.DataFrame], path: Path, cells: pd.DataFrame) -> pd.DataFrame:
     """Ask the same of several cells. Join the results, with the calibrator of each cell in a column `calibrator`."""
-    return pd.concat(
-        [
-            ask(query, path, cell_id).assign(calibrator=calibrator)
-            for cell_id, calibrator in zip(cells["cell_id"], cells["calibrator"], strict=True)
-        ]
-    )
+    pairs = zip(cells["cell_id"], cells["calibrator"], strict=True)
+    return pd.concat([ask(query, path, cell_id).assign(calibrator=name) for cell_id, name in pairs])
 
 
 # The fingerprint of the file is part of the key of the cache.
@@ -144,13 +136,6 @@ def _answer(
     named: dict[str, Any],
 ) -> Any:
     return _query(Path(path), *arguments, **named)
-
-
-SELECT_WIDTH = 260
-"""The width of a select box that does not need the width of the page, in pixels."""
-
-TARGET = 0.99
-"""The target probability C that a page shows first."""
 
 
 def choose_view(
@@ -193,14 +178,6 @@ def choose_row(shown: pd.DataFrame, key: str, parameters: Mapping[str, str | Non
         on_select=write,
         selection_mode="single-row",
     )
-
-
-def choose_target(targets: Sequence[float], about: str) -> float:
-    """Let the reader choose the target probability C. `about` explains it."""
-    target = st.select_slider(
-        "Target probability C", targets, **bound("C", targets, TARGET, text="{:g}".format), help=about
-    )
-    return float(target)
 
 
 _ROW, _HIGHEST = 35, 700  # pixels of a row, and of a table that scrolls

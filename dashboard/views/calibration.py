@@ -1,7 +1,6 @@
 """Page Calibration: one cell, or all calibrators of one group."""
 
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 import streamlit as st
@@ -10,7 +9,7 @@ from prmcal.dashboard.charts import drawn as charts
 from prmcal.dashboard.charts.curves import rows_of_group
 from prmcal.dashboard.charts.trajectory import bin_counts, bin_errors, draw, extremes
 from prmcal.dashboard.controls.context import CHOICES, choose, choose_group, grid_names
-from prmcal.dashboard.controls.widgets import SELECT_WIDTH, ask, ask_cells, bound, choose_view
+from prmcal.dashboard.controls.widgets import ask, ask_cells, bound, choose_view
 from prmcal.dashboard.formats import CAPTIONS, escaped, estimates, integer, number
 from prmcal.dashboard.views.shared import best_first, choose_drawn, show_jobs, show_status, show_table
 from prmcal.db import catalog
@@ -19,6 +18,8 @@ from prmcal.db.metrics import RANKING_METRIC, Metrics
 from prmcal.db.queries.cells import CellDetail
 from prmcal.db.statistics.paired import SIGNIFICANCE
 from prmcal.db.text.formats import source_lines
+
+_SELECT_WIDTH = 260  # pixels
 
 
 def show_calibrators(path: Path, cells: pd.DataFrame, grid: dict[str, list[str]]) -> None:
@@ -37,10 +38,9 @@ def show_calibrators(path: Path, cells: pd.DataFrame, grid: dict[str, list[str]]
     left, right = st.columns(2)
     with left:
         st.header("Reliability curves")
-        draw(
-            charts.reliability_chart(ask_cells(catalog.reliability, path, drawn), series),
-            extremes("Brier score", drawn["calibrator"], drawn.reindex(columns=["brier"])["brier"]),
-        )
+        chart = charts.reliability_chart(ask_cells(catalog.reliability, path, drawn), series)
+        scores = drawn.reindex(columns=["brier"])["brier"]
+        draw(chart, extremes("Brier score", drawn["calibrator"], scores))
         st.caption(CAPTIONS["reliability"])
     with right:
         _comparison(done, grid, described)
@@ -50,30 +50,18 @@ def _comparison(done: pd.DataFrame, grid: dict[str, list[str]], described: Metri
     st.header("Comparison of calibrators")
     known = [each.name for each in described.of("calibration") if each.better]
     chosen = st.selectbox(
-        "Metric", known, format_func=described.title, width=SELECT_WIDTH, **bound("metric", known)
+        "Metric", known, format_func=described.title, width=_SELECT_WIDTH, **bound("metric", known)
     )
     metric = described[chosen]
-    measured = best_first(done.dropna(subset=[metric.name]), metric)
+    measured = best_first(done.dropna(subset=[chosen]), metric)
     own = measured["calibrator"]
-    ends = {
-        metric.name: "value",
-        f"{metric.name}_low": "low",
-        f"{metric.name}_high": "high",
-        "questions": "n",
-    }
+    ends = {chosen: "value", f"{chosen}_low": "low", f"{chosen}_high": "high", "questions": "n"}
     rows = measured[list(ends)].rename(columns=ends).assign(label=own, series=own)
     series = series_of(grid["calibrator"], set(own))
-    draw(
-        charts.interval_chart(rows, metric.title, series, zero=metric.better == "near zero"),
-        extremes(metric.title, own, measured[metric.name]),
-    )
-    show_table(
-        {
-            "Calibrator": own,
-            metric.title: estimates(rows[["value", "low", "high"]]),
-            "Letters": measured[f"{metric.name}_letters"],
-        }
-    )
+    chart = charts.interval_chart(rows, metric.title, series, zero=metric.better == "near zero")
+    draw(chart, extremes(metric.title, own, measured[chosen]))
+    shown, letters = estimates(rows[["value", "low", "high"]]), measured[f"{chosen}_letters"]
+    show_table({"Calibrator": own, metric.title: shown, "Letters": letters})
     st.caption(
         f"{metric.description} Calibrators that share a letter are not significantly different (paired comparison, "
         f"p \N{GREATER-THAN OR EQUAL TO} {SIGNIFICANCE} after Holm's correction)."
@@ -87,13 +75,9 @@ def show_provenance(detail: CellDetail) -> None:
     with st.expander(f"{len(detail.jobs)} jobs"):
         show_jobs(detail.jobs)
     with st.expander("Versions of plugins and data sets"):
-        st.json(_versions(detail), expanded=True)
-
-
-def _versions(detail: CellDetail) -> dict[str, Any]:
-    plugins = {f"{row.kind} {row.name}": row.identity for row in detail.plugins.itertuples()}
-    datasets = {f"{row.name} ({row.split})": row.content_hash for row in detail.datasets.itertuples()}
-    return {"plugins": plugins, "content hashes of data sets": datasets}
+        plugins = {f"{row.kind} {row.name}": row.identity for row in detail.plugins.itertuples()}
+        datasets = {f"{row.name} ({row.split})": row.content_hash for row in detail.datasets.itertuples()}
+        st.json({"plugins": plugins, "content hashes of data sets": datasets}, expanded=True)
 
 
 def show_cell(path: Path, cells: pd.DataFrame, grid: dict[str, list[str]]) -> None:
@@ -135,13 +119,10 @@ def _with_uncalibrated(path: Path, cells: pd.DataFrame, cell_id: str) -> pd.Data
 
 
 def _signed_errors(path: Path, shown: pd.DataFrame, calibrator: str, series: Series) -> None:
-    """Show the signed errors of a cell and those of the uncalibrated rewards of its PRM."""
     bins = ask_cells(catalog.signed_errors, path, shown)
     means = shown.rename(columns={"signed_error": "value"})[["calibrator", "value"]]
-    draw(
-        charts.signed_error_histogram(bins, means, series),
-        extremes("Mean signed error", means["calibrator"], means["value"]),
-    )
+    finding = extremes("Mean signed error", means["calibrator"], means["value"])
+    draw(charts.signed_error_histogram(bins, means, series), finding)
     prefixes = bins[bins["calibrator"] == calibrator]["count"].sum()
     listed = ", ".join(f"{escaped(row.calibrator)} {number(row.value)}" for row in means.itertuples())
     st.caption(
@@ -172,8 +153,5 @@ def show(path: Path) -> None:
     if cells.empty:
         st.info("This run has no calibration cells.")
         return
-    views = {
-        "One cell": show_cell,
-        "Calibrators": show_calibrators,
-    }
+    views = {"One cell": show_cell, "Calibrators": show_calibrators}
     views[choose_view(list(views))](path, cells, grid_names(path))

@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from html import escape
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 import streamlit as st
@@ -29,18 +28,15 @@ def show(path: Path) -> None:
     st.title("Leaderboard")
     tables: dict[str, Leaderboard] = {"Calibration": "calibration", "Scaling": "scaling"}
     chosen = widgets.choose_view(list(tables), "table", resets=["columns"])
-    show_ranking(path, context.grid_names(path), tables[chosen])
+    show_ranking(path, tables[chosen])
 
 
 def show_ranking(
-    path: Path,
-    grid: dict[str, list[str]],
-    table: Leaderboard,
-    filters: Mapping[str, Sequence[str] | None] | None = None,
+    path: Path, table: Leaderboard, filters: Mapping[str, Sequence[str] | None] | None = None
 ) -> None:
     """Show a leaderboard with its download.
 
-    `grid` has the names of each kind, and `filters` those to keep (None for all). Without filters, the page asks.
+    `filters` has the names to keep of each kind (None for all). Without filters, the page asks.
     """
     cells = _cells(path, table)
     if cells.empty:
@@ -50,7 +46,7 @@ def show_ranking(
     # The other page that shows this table has a switch for selectors already.
     columns = context.folded("Columns") if filters is None else st.container(key="folded columns")
     if filters is None:
-        filters = context.filter_by(grid, *(kind for kind in context.KINDS if cells[kind].notna().any()))
+        filters = context.filter_by(path, *(kind for kind in context.FILTERS if cells[kind].notna().any()))
     shown = kept(cells, filters)
     if shown.empty:
         st.info("No cell matches the filters in the sidebar.")
@@ -59,8 +55,15 @@ def show_ranking(
     st.markdown(
         f"{integer(len(shown))} rows" if every else f"{integer(len(shown))} of {integer(len(cells))} rows"
     )
+    measured = [name for name in shown if f"{name}_low" in shown and shown[name].notna().any()]
     with columns:
-        chosen = _choose_columns(path, shown, table)
+        chosen = st.multiselect(
+            "Columns",
+            measured,
+            format_func=ask(catalog.metrics, path).title,
+            placeholder="Names only",
+            **bound_several("columns", measured, _main_metrics(shown, table)),
+        )
     names = {kind: each for kind, each in filters.items() if each}
     _show_board(path, shown, table, ask(_boards, path, table=table, filters=names, shown=chosen))
     widgets.show_download(table, lambda: str(cells.to_csv(index=False, lineterminator="\n")))
@@ -70,19 +73,6 @@ def _cells(path: Path, table: Leaderboard) -> pd.DataFrame:
     """Return the cells of a leaderboard. It takes the longest of all queries, so it is asked in one way only."""
     found: pd.DataFrame = ask(catalog.leaderboard, path, table=table)
     return found
-
-
-def _choose_columns(path: Path, cells: pd.DataFrame, table: Leaderboard) -> list[str]:
-    """Let the reader choose the metrics that are shown. The first are the main ones that were measured."""
-    measured = [name for name in cells if f"{name}_low" in cells and cells[name].notna().any()]
-    chosen: list[str] = st.multiselect(
-        "Columns",
-        measured,
-        format_func=ask(catalog.metrics, path).title,
-        placeholder="Names only",
-        **bound_several("columns", measured, _main_metrics(cells, table)),
-    )
-    return chosen
 
 
 def _main_metrics(cells: pd.DataFrame, table: Leaderboard) -> list[str]:
@@ -102,7 +92,6 @@ def _boards(
 
 
 def _show_board(path: Path, cells: pd.DataFrame, table: Leaderboard, boards: Sequence[Board]) -> None:
-    """Show boards of cells in tables that sort and search. Rows that the reader selects lead to their pages."""
     links, (board, *references) = st.container(), boards
     st.caption(escaped(board.legend))
     rows = widgets.show_leaderboard(board, f"board {table} {hash(board.cells)}", select=True)
@@ -167,8 +156,7 @@ _DRAWN = 7
 def show_league(path: Path) -> None:
     """Show the page for a published database."""
     st.title("League")
-    names = context.grid_names(path)
-    filters = context.filter_by(names, "dataset", "llm", "prm", "calibrator", "strategy")
+    filters = context.filter_by(path, *context.FILTERS)
     found: League = ask(catalog.league, path, **filters)
     if not found.rows:
         st.info(_why_empty(path, found))
@@ -177,7 +165,7 @@ def show_league(path: Path) -> None:
     st.header("Curves of one place")
     _curves(path, found)
     st.header("All places")
-    show_ranking(path, names, "league", filters)
+    show_ranking(path, "league", filters)
 
 
 def _why_empty(path: Path, found: League) -> str:
@@ -189,7 +177,6 @@ def _why_empty(path: Path, found: League) -> str:
 
 
 def _curves(path: Path, found: League) -> None:
-    """Draw accuracy against samples of the strategies that the reader chooses, at one place."""
     left, right = st.columns([3, 2])
     with left:
         group = context.choose_group(path, "league")
@@ -199,7 +186,7 @@ def _curves(path: Path, found: League) -> None:
     if points.empty:
         st.info("The curves of this data set, LLM and PRM have not been computed yet.")
         return
-    entries = [_entry(row) for row in points.itertuples()]
+    entries = [Entry.of(row.strategy, row.calibrator, row.level) for row in points.itertuples()]
     ranked = [row.entry for row in found.rows]
     levels = levels_of([*entries, *ranked])
     points = points.assign(entry=[f"{entry.name}{levels[entry]}" for entry in entries])
@@ -218,15 +205,10 @@ def _curves(path: Path, found: League) -> None:
     st.caption(CAPTIONS["league"])
 
 
-def _entry(row: Any) -> Entry:
-    calibrator = row.calibrator if isinstance(row.calibrator, str) else ""
-    return Entry(row.strategy, calibrator, None if pd.isna(row.level) else float(row.level))
-
-
 def show_overview(path: Path) -> None:
     """Show the page for a published database."""
     st.title("Overview")
-    filters = context.filter_by(context.grid_names(path), "dataset", "llm", "prm")
+    filters = context.filter_by(path, "dataset", "llm", "prm")
     found: Overview = ask(catalog.overview, path, **filters)
     here = context.context_of(path)
     chosen = found.cells.set_index("cell_id")[list(context.CHOICES)].to_dict("index")

@@ -23,11 +23,15 @@ def show(path: Path) -> None:
     show_progress(path)
     _failures(ask(catalog.cells, path))
     _history(runs)
-    _jobs(path)
+    st.header("Jobs")
+    jobs = ask(catalog.jobs, path)
+    show_jobs(jobs)
+    st.caption(
+        f"{integer(len(jobs))} jobs. Jobs with the same key do the same work. The seed is derived from the key."
+    )
 
 
 def _failures(cells: pd.DataFrame) -> None:
-    """Show why cells have failed, each reason once."""
     failed = cells[cells["status"] == "failed"].fillna({"reason": "no reason was recorded"})
     if len(failed):
         st.header("Failed")
@@ -53,15 +57,6 @@ def _history(runs: pd.DataFrame) -> None:
         st.json({"packages": latest["packages"], "hardware": latest["hardware"]})
     with st.expander(f"Grid of the latest run, key {escaped(latest['grid_key'])}"):
         st.code(latest["grid"], language=None)
-
-
-def _jobs(path: Path) -> None:
-    st.header("Jobs")
-    jobs = ask(catalog.jobs, path)
-    show_jobs(jobs)
-    st.caption(
-        f"{integer(len(jobs))} jobs. Jobs with the same key do the same work. The seed is derived from the key."
-    )
 
 
 def _moment(moment: Any) -> str:

@@ -12,8 +12,8 @@ from prmcal.dashboard.charts import curves
 from prmcal.dashboard.charts.drawn import equal_cost_chart, frontier_chart
 from prmcal.dashboard.charts.trajectory import draw, extremes, gain_of, percent, points
 from prmcal.dashboard.controls.context import choose_group, context_of, grid_names
-from prmcal.dashboard.controls.widgets import ask, bound, choose_target, choose_view
-from prmcal.dashboard.formats import CAPTIONS, escaped, estimates, number, settings
+from prmcal.dashboard.controls.widgets import ask, bound, choose_view
+from prmcal.dashboard.formats import CAPTIONS, escaped, estimates, number
 from prmcal.dashboard.views.shared import choose_drawn, show_table
 from prmcal.db import catalog
 from prmcal.db.charts import series_of
@@ -21,6 +21,7 @@ from prmcal.db.queries.curves import ExactCurves
 from prmcal.db.statistics.budgets import verdict
 
 _COLUMNS = ["cost", "cost_low", "cost_high", "accuracy", "accuracy_low", "accuracy_high"]
+_TARGET = 0.99  # the C that is shown first
 
 
 @dataclass(frozen=True)
@@ -41,10 +42,14 @@ class _Place:
         with self.controls:
             left, right = st.columns([3, 2])
         with left:
-            about = "IAS draws so many samples that at least one of them is correct with probability C"
-            target = choose_target(curves.TARGETS, about)
+            target = st.select_slider(
+                "Target probability C",
+                curves.TARGETS,
+                **bound("C", curves.TARGETS, _TARGET, text="{:g}".format),
+                help="IAS draws so many samples that at least one of them is correct with probability C",
+            )
         with right:
-            return target, self.choose_level()
+            return float(target), self.choose_level()
 
     def choose_level(self) -> float:
         """Let the reader choose beta if there are several levels. The first is the default."""
@@ -59,11 +64,10 @@ class _Place:
         )
         return float(level)
 
-    def drawn(self, target: float, level: float) -> list[str]:
+    def drawn(self, gains: pd.DataFrame) -> list[str]:
         """Let the reader choose the calibrators that are drawn: by default the three most accurate and the baseline."""
-        rows = ask(_gains_at_once, self.path, group=self.group, target=target, level=level)
-        ranked = list(rows.sort_values("accuracy", ascending=False, kind="stable")["series"])
-        return choose_drawn(self.path, ranked)
+        ranked = gains.sort_values("accuracy", ascending=False, kind="stable")["series"]
+        return choose_drawn(self.path, list(ranked))
 
     def show_gain(self, target: float, level: float) -> pd.DataFrame:
         """Say in a sentence what IAS buys at equal cost, and return the gains of all calibrators.
@@ -80,36 +84,26 @@ class _Place:
 
 
 def _show_equal_cost(place: _Place) -> None:
-    """Show the accuracy of best-of-n + IAS minus that of the fixed n at equal cost, with its interval."""
     target, level = place.choose_selection()
     rows = ask(_gains, place.path, group=place.group, level=level)
     if rows.empty:
         st.info("No calibrator has rewards for this data set, LLM and PRM.")
         return
     chosen = place.show_gain(target, level)
-    rows = rows[rows["series"].isin(place.drawn(target, level))]
-    draw(
-        equal_cost_chart(rows, series_of(place.calibrators, set(rows["series"])), target),
-        extremes(
-            f"Difference at C = {target:g}",
-            chosen["series"],
-            chosen["difference"],
-            lambda each: f"{100 * each:.1f} points",
-        ),
-    )
+    rows = rows[rows["series"].isin(place.drawn(chosen))]
+    chart = equal_cost_chart(rows, series_of(place.calibrators, set(rows["series"])), target)
+    title, differences = f"Difference at C = {target:g}", 100 * chosen["difference"]
+    draw(chart, extremes(title, chosen["series"], differences, "{:.1f} points".format))
     st.caption(CAPTIONS["equal cost"])
     found = [verdict(low, high) for low, high in zip(chosen["low"], chosen["high"], strict=True)]
     show_table(
         {
             "Calibrator": chosen["series"],
-            "β": settings(chosen["beta"]),
+            "β": [f"{each:g}" for each in chosen["beta"]],
             "Samples": [number(each, 2) for each in chosen["samples"]],
             "Accuracy": [percent(each) for each in chosen["accuracy"]],
             "Fixed n of equal cost": [percent(each) for each in chosen["fixed"]],
-            "Difference": [
-                escaped(points(*each))
-                for each in chosen[["difference", "low", "high"]].itertuples(index=False)
-            ],
+            "Difference": [escaped(points(row.difference, row.low, row.high)) for row in chosen.itertuples()],
             "Verdict": [f"**{each}**" if each == "gain" else each for each in found],
         }
     )
@@ -131,24 +125,19 @@ def _gains_at_once(path: Path, group: dict[str, str], target: float, level: floa
 
 
 def _show_budget(place: _Place) -> None:
-    """Show what accuracy costs: curves, the points of all strategies, and the Pareto frontier."""
     target, level = place.choose_selection()
     measured = _measured_strategies(place.path, place.group)
     adaptive, fixed = ask(_curves, place.path, group=place.group, level=level)
     rivals = measured[measured["competes"]]
     values = ask(catalog.question_accuracies, place.path, cells=list(rivals["cell_id"]))
     frontier = curves.frontier_points(place.pool, place.calibrators, rivals, values, target, level)
-    place.show_gain(target, level)
-    names_drawn = place.drawn(target, level)
+    names_drawn = place.drawn(place.show_gain(target, level))
     series = series_of(place.calibrators, [*names_drawn, curves.FIXED])
     chosen, lines = adaptive[adaptive["C"] == target], adaptive[adaptive["series"].isin(names_drawn)]
     points_drawn = measured[measured["series"].isin([*names_drawn, curves.FIXED])]
-    draw(
-        frontier_chart(lines, fixed, points_drawn, frontier, "Mean samples per question", series, target),
-        extremes(
-            f"Accuracy of best-of-n + IAS at C = {target:g}", chosen["series"], chosen["accuracy"], percent
-        ),
-    )
+    chart = frontier_chart(lines, fixed, points_drawn, frontier, series, target)
+    title = f"Accuracy of best-of-n + IAS at C = {target:g}"
+    draw(chart, extremes(title, chosen["series"], chosen["accuracy"], percent))
     st.caption(CAPTIONS["budget"])
     _cost_table(measured, chosen, frontier)
 
@@ -200,10 +189,7 @@ def _cost_table(measured: pd.DataFrame, chosen: pd.DataFrame, frontier: pd.DataF
     )
 
 
-_VIEWS: dict[str, Callable[[_Place], None]] = {
-    "Budget": _show_budget,
-    "Equal cost": _show_equal_cost,
-}
+_VIEWS: dict[str, Callable[[_Place], None]] = {"Budget": _show_budget, "Equal cost": _show_equal_cost}
 
 
 def show(path: Path) -> None:

@@ -135,10 +135,8 @@ def _bar(table: pd.DataFrame, state: str) -> None:
     left = table["seconds_left"]
     known = done < shards and left.notna().all()
     time_left = f", about {duration(left.sum())} of worker time left" if known else ""
-    st.progress(
-        done / shards if shards else 1.0,
-        text=f"{state}: {integer(done)} of {integer(shards)} shards{time_left}",
-    )
+    text = f"{state}: {integer(done)} of {integer(shards)} shards{time_left}"
+    st.progress(done / shards if shards else 1.0, text=text)
 
 
 def _kinds(path: Path, expanded: bool) -> None:
@@ -152,14 +150,9 @@ def _kinds(path: Path, expanded: bool) -> None:
                 "Kind": [escaped(kind.replace("_", " ")) for kind in table["kind"]],
                 "Jobs": table["jobs"],
                 "Failed": table["failed"],
-                "Shards done": [
-                    f"{part} of {whole}" for part, whole in zip(table["done"], table["shards"], strict=True)
-                ],
+                "Shards done": [f"{row.done} of {row.shards}" for row in table.itertuples()],
                 "Worker time left": [
-                    time_left(whole - part, seconds)
-                    for part, whole, seconds in zip(
-                        table["done"], table["shards"], table["seconds_left"], strict=True
-                    )
+                    time_left(row.shards - row.done, row.seconds_left) for row in table.itertuples()
                 ],
             }
         )

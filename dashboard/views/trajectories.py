@@ -58,7 +58,6 @@ def show(path: Path) -> None:
 
 
 def _show_questions(found: pd.DataFrame, key: str) -> None:
-    """Show the questions of a cell in a table that sorts and searches."""
     choose_row(
         pd.DataFrame(
             {
@@ -84,7 +83,6 @@ def _show_questions(found: pd.DataFrame, key: str) -> None:
 
 
 def _show_worst_prefixes(path: Path, cell_id: str, over: bool) -> None:
-    """Show the prefixes whose success probability is overestimated, or underestimated, most."""
     rewards = choose_view(list(_REWARDS), "reward", "Reward")
     found = ask(catalog.worst_prefixes, path, cell_id, column=_REWARDS[rewards], over=over, limit=_PREFIXES)
     if found.empty:
@@ -116,7 +114,6 @@ def _of(part: pd.Series, whole: pd.Series) -> list[str | None]:
 
 
 def _show_question(path: Path, cell: dict[str, Any], question_id: str) -> None:
-    """Show a question with all its trajectories, and one of them in detail."""
     samples = ask(catalog.trajectories, path, cell_id=cell["cell_id"], question_id=question_id)
     if samples.empty:
         st.info("This question has no trajectories yet.")
@@ -239,20 +236,24 @@ def _pick_cells(path: Path, cells: pd.DataFrame, table: Leaderboard) -> tuple[st
     By default, these are an uncalibrated cell of the place in the context, and the best one of the same place.
     """
     metric = ask(catalog.metrics, path)[LEADERBOARDS[table].main_metrics[0]]
-    place = {
-        **{kind: next(iter(cells[kind].dropna()), None) for kind in context.CHOICES},
-        **context.context_of(path).wanted,
-    }
+    first_names = {kind: next(iter(cells[kind].dropna()), None) for kind in context.CHOICES}
+    place = {**first_names, **context.context_of(path).wanted}
     baseline = next(iter(ask(catalog.with_role, path, role="baseline")), None)
     first = likest(cells, {**place, "calibrator": baseline}, metric)["cell_id"].iloc[0]
-    first = context.pick_cell("A", cells, "a", str(first), resets=["b"])
+    first = _pick("a", cells, str(first))
     picked = dict(cells[cells["cell_id"] == first].iloc[0])
     others = cells[(cells["dataset"] == picked["dataset"]) & (cells["cell_id"] != first)]
     if others.empty:
         return None
     alike = {kind: picked[kind] for kind in ("llm", "prm", "strategy", "target", "level")}
     others = likest(others, alike, metric)
-    return first, context.pick_cell("B", others, "b", str(others["cell_id"].iloc[0]))
+    return first, _pick("b", others, str(others["cell_id"].iloc[0]))
+
+
+def _pick(parameter: str, cells: pd.DataFrame, default: str) -> str:
+    """Let the reader pick one of these cells, whose identifier the parameter has. Another A has another B."""
+    names = list(cells["cell_id"])
+    return str(st.selectbox(parameter.upper(), names, **bound(parameter, names, default, resets=["b"])))
 
 
 def _chart(found: CellComparison, described: Metrics) -> None:
@@ -260,17 +261,12 @@ def _chart(found: CellComparison, described: Metrics) -> None:
     charted = {name for name in described if described[name].better} | {"budget_ratio"}
     shown = found.table[found.table["metric"].isin(charted)]
     rows = shown[["low", "high"]].astype(float)
-    rows = rows.assign(
-        label=shown["metric"].map(described.title),
-        series=["significant" if real else "not significant" for real in shown["real"]],
-        value=shown["difference"].astype(float),
-    )
+    rows = rows.assign(label=shown["metric"].map(described.title), value=shown["difference"].astype(float))
+    rows["series"] = ["significant" if real else "not significant" for real in shown["real"]]
     real = rows[rows["series"] == "significant"]
     finding = f"{len(real)} of {len(rows)} differences are significant. "
-    charts.draw(
-        interval_chart(rows, _DIFFERENCE, _SERIES, zero=True, shown=legend(lines=False)),
-        finding + charts.extremes(_DIFFERENCE, rows["label"], rows["value"]),
-    )
+    chart = interval_chart(rows, _DIFFERENCE, _SERIES, zero=True, shown=legend(lines=False))
+    charts.draw(chart, finding + charts.extremes(_DIFFERENCE, rows["label"], rows["value"]))
 
 
 def _questions(here: context.Context, found: CellComparison) -> None:

@@ -107,7 +107,6 @@ def _scaling_places(cells: pd.DataFrame) -> pd.DataFrame:
 
 
 def _of_places(found: pd.DataFrame, ranked: pd.DataFrame) -> pd.DataFrame:
-    """Return the results of a calibrator at the places where it is ranked."""
     return found.merge(ranked[[*PLACE, "calibrator"]].drop_duplicates(), on=[*PLACE, "calibrator"])
 
 
@@ -124,7 +123,6 @@ def _with_values(
 
 
 def _fit_seconds(connection: sa.Connection, names: Places) -> dict[str, float]:
-    """Return the mean seconds of a fit of each calibrator."""
     # A fit can have a row for each name in the grid. Its seed follows from its key.
     fits = sa.select(Job.llm, Job.prm, Job.calibrator, Job.seed, Job.seconds).where(
         Job.kind == "fit", Job.status == "done", Job.calibrator.is_not(None)
@@ -175,30 +173,21 @@ def league(source: Source, **names: Unpack[Names]) -> types.League:
         values = reading.question_values(connection, placed, _BY_QUESTION, ["cell_id", "metric"])
         savings = reading.results(connection, placed, ["saving_95"])
         tests = reading.tests_between(connection, placed, _RANKING, "entry")
-        points = frame(
-            connection,
-            sa.select(
-                LeaguePoint.cell_id,
-                sa.func.max(LeaguePoint.order_error).label("error"),
-                sa.func.max(LeaguePoint.samples).label("most"),
-            ).group_by(LeaguePoint.cell_id),
-        )
+        error, most = sa.func.max(LeaguePoint.order_error), sa.func.max(LeaguePoint.samples)
+        ends = sa.select(LeaguePoint.cell_id, error.label("error"), most.label("most"))
+        points = frame(connection, ends.group_by(LeaguePoint.cell_id))
         references, fixed = (with_role(connection, role) for role in ("reference", "fixed"))
         every = reading.sample_accuracies(connection, placed)
-        published, questions = (
-            reading.citations(connection, "strategy"),
-            reading.tested_questions(connection, cells),
-        )
+        published = reading.citations(connection, "strategy")
+        questions = reading.tested_questions(connection, cells)
     errors = points.set_index("cell_id")["error"]
     competing = values[(values["metric"] == _RANKING) & ~values["strategy"].isin(references)]
     # Lower is better for a rank.
     ranks = ranking.rank_by_means(competing.assign(value=-competing["value"]), "entry")
     gains = ranking.means_over_places(values[values["metric"] == "area_gain"], "entry", gain_interval)
     accuracies = {
-        budget: ranking.means_over_places(
-            values[values["metric"] == accuracy_at_name(budget)], "entry", bounded_interval
-        )
-        for budget in LEAGUE_BUDGETS
+        budget: ranking.means_over_places(values[values["metric"] == name], "entry", bounded_interval)
+        for name, budget in _AT.items()
     }
     compared = ranking.over_best_fixed(_rivals(values, entries, fixed, every))
     over = ranking.means_over_places(compared, "entry", gain_interval)
@@ -235,10 +224,10 @@ def league(source: Source, **names: Unpack[Names]) -> types.League:
 def _rivals(
     values: pd.DataFrame, entries: list[types.Entry], fixed: Sequence[str], every: pd.DataFrame
 ) -> Iterator[ranking.FixedRivals]:
+    at = values[values["metric"].isin(_AT)]
+    settings = [number for number, entry in enumerate(entries) if entry.strategy in fixed]
     return ranking.fixed_rivals(
-        values[values["metric"].isin(_AT)].assign(budget=values["metric"].map(_AT)),
-        [number for number, each in enumerate(entries) if each.strategy in fixed],
-        every[every["samples"] == 1],
+        at.assign(budget=at["metric"].map(_AT)), settings, every[every["samples"] == 1]
     )
 
 
@@ -270,13 +259,8 @@ def league_points(source: Source, dataset: str, llm: str, prm: str) -> pd.DataFr
     query = (
         sa.select(*Cell.columns("cell_id", "strategy", "calibrator", "level"), *columns)
         .join(LeaguePoint, LeaguePoint.cell_id == Cell.cell_id)
-        .where(
-            Cell.leaderboard == "league",
-            Cell.status == "done",
-            Cell.dataset == dataset,
-            Cell.llm == llm,
-            Cell.prm == prm,
-        )
+        .where(Cell.leaderboard == "league", Cell.status == "done")
+        .where(Cell.dataset == dataset, Cell.llm == llm, Cell.prm == prm)
         .order_by(Cell.cell_id, LeaguePoint.point)
     )
     return frame(source, query)
@@ -294,13 +278,7 @@ def _league_cells(
     query = sa.select(*Cell.columns(*columns)).where(Cell.leaderboard == "league")
     query = query.order_by(Cell.cell_id)
     found = kept(frame(connection, query), names)
-    named = [
-        types.Entry(str(strategy), calibrator or "", None if level is None else float(level))
-        for strategy, calibrator, level in (
-            (None if pd.isna(value) else value for value in row)
-            for row in found[["strategy", "calibrator", "level"]].itertuples(index=False)
-        )
-    ]
+    named = [types.Entry.of(row.strategy, row.calibrator, row.level) for row in found.itertuples()]
     entries = sorted(set(named), key=lambda entry: (entry.strategy, entry.calibrator, entry.level or 0.0))
     numbers = {entry: number for number, entry in enumerate(entries)}
     return found.assign(entry=np.array([numbers[each] for each in named], dtype=np.int64)), entries

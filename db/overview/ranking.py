@@ -28,17 +28,7 @@ def mean_over_places(values: pd.DataFrame, rule: IntervalRule) -> Quantity:
     some of the questions counts as much as the others. `rule` gives the interval of a mean over the questions of one
     data set.
     """
-    found = []
-    for _, here in values.groupby("dataset", sort=False):
-        sizes = here.groupby(PLACE)["value"].transform("size")
-        places = here[PLACE].drop_duplicates().shape[0]
-        questions = here["question_id"].nunique()
-        parts = here["value"] * (questions / places) / sizes
-        # The mean of the questions is the mean over the places of their means.
-        means = parts.groupby(here["question_id"]).sum().to_numpy(np.float64)
-        low, high = (float(end) for end in rule(means))
-        found.append((places, float(means.mean()), low, high))
-    return _recovered(found)
+    return means_over_places(values.assign(all=""), "all", rule)[""]
 
 
 def means_over_places(values: pd.DataFrame, key: str, rule: IntervalRule) -> dict[Any, Quantity]:
@@ -56,6 +46,7 @@ def means_over_places(values: pd.DataFrame, key: str, rule: IntervalRule) -> dic
         for columns in _alike(table):
             part = table[columns].dropna().to_numpy(np.float64)
             counts = np.array([places[name, dataset] for name in columns])
+            # The mean of the questions is the mean over the places of their means.
             means = part * (len(part) / counts)
             lows, highs = rule(means)
             for name, count, mean, low, high in zip(
@@ -80,15 +71,15 @@ def relative_cut(values: pd.DataFrame, baseline: pd.DataFrame) -> Quantity:
     """
     keys = [*PLACE, "question_id"]
     both = values.merge(baseline, on=keys, suffixes=("", "_baseline"))
-    means = {
-        name: mean_over_places(both[keys].assign(value=both[name]), skewed_interval).value
+    mean, base = (
+        mean_over_places(both[keys].assign(value=both[name]), skewed_interval).value
         for name in ("value", "value_baseline")
-    }
-    if not means["value_baseline"] > 0:
+    )
+    if not base > 0:
         return UNKNOWN
-    ratio = means["value"] / means["value_baseline"]
+    ratio = mean / base
     # To first order, the ratio of resampled questions is `ratio` plus the mean of these values, which is 0.
-    apart = (both["value"] - ratio * both["value_baseline"]) / means["value_baseline"]
+    apart = (both["value"] - ratio * both["value_baseline"]) / base
     spread = mean_over_places(both[keys].assign(value=apart), skewed_interval)
     return Quantity(1 - ratio, 1 - ratio - spread.high, 1 - ratio - spread.low)
 
@@ -163,11 +154,8 @@ def mean_of_ends(cells: pd.DataFrame) -> Quantity:
 
 def main_errors(own: pd.DataFrame) -> dict[str, Quantity]:
     """Average the other main metrics of a calibrator over places."""
-    return {
-        metric: mean_of_ends(own[own["metric"] == metric])
-        for metric in OTHER_METRICS
-        if (own["metric"] == metric).any()
-    }
+    parts = {metric: own[own["metric"] == metric] for metric in OTHER_METRICS}
+    return {metric: mean_of_ends(rows) for metric, rows in parts.items() if len(rows)}
 
 
 def signed_errors(own: pd.DataFrame) -> SignedErrors | None:
@@ -274,12 +262,8 @@ def _means_of_places(here: pd.DataFrame, competitor: str) -> list[tuple[list[Any
     sizes = weighted_totals(weights, counted)
     means = np.where(sizes > 0, weighted_totals(weights, sums) / np.maximum(sizes, 1), np.nan)
     means = np.where(np.isnan(means), means[:1], means)
-    found = []
-    columns = totals.columns.to_frame(index=False)
-    for _, place in columns.groupby(PLACE, sort=False):
-        if len(place) > 1:
-            found.append((list(place[competitor]), means[:, place.index]))
-    return found
+    places = totals.columns.to_frame(index=False).groupby(PLACE, sort=False)
+    return [(list(here[competitor]), means[:, here.index]) for _, here in places if len(here) > 1]
 
 
 def _ranks(values: Floats, method: Literal["average", "min"]) -> Floats:
@@ -308,11 +292,9 @@ def saving(found: Sequence[FixedRivals], rules: Sequence[int], entries: Sequence
         if all(rule in each.values.columns.get_level_values("entry") for each in found):
             tables = [each.values[rule].to_numpy(np.float64).mean(axis=1) for each in found]
             # Without the first half, without the second one, and with all questions.
+            both = list(zip(tables, found, strict=True))
             scores[rule] = [
-                float(
-                    np.mean([own[each.half != left].mean() for own, each in zip(tables, found, strict=True)])
-                )
-                for left in (0, 1, 2)
+                float(np.mean([own[each.half != left].mean() for own, each in both])) for left in (0, 1, 2)
             ]
     if not scores:
         return None
@@ -329,9 +311,8 @@ def saving(found: Sequence[FixedRivals], rules: Sequence[int], entries: Sequence
         questions.append(len(chosen))
     shares = 1 - 2 ** np.mean(logarithms, axis=0)
     value = float(shares[0])
-    low, high = (
-        value + _DEPENDENT * (end - value) for end in percentile_interval(shares[1:], min(questions))
-    )
+    ends = percentile_interval(shares[1:], min(questions))
+    low, high = (value + _DEPENDENT * (end - value) for end in ends)
     return Saving(entries[best], Quantity(value, low, min(high, 1.0)))
 
 

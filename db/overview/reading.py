@@ -67,17 +67,15 @@ def counted_tests(
     made = tests.dropna(subset=["p_adjusted"])
     real = made["p_adjusted"] < SIGNIFICANCE
     ahead = made["difference"] < 0 if lower_wins else made["difference"] > 0
+    pairs = ("first", "second", ahead), ("second", "first", ~ahead)
     sides = pd.concat(
-        [
-            pd.DataFrame({"own": made[own], "other": made[other], "won": won, "real": real})
-            for own, other, won in (("first", "second", ahead), ("second", "first", ~ahead))
-        ]
+        pd.DataFrame({"own": made[own], "other": made[other], "won": won, "real": real})
+        for own, other, won in pairs
     )
     sides = sides[~sides["other"].isin(list(without))]
     won, real = sides["won"], sides["real"]
-    outcomes = (
-        pd.DataFrame({"win": real & won, "tie": ~real, "loss": real & ~won}).groupby(sides["own"]).sum()
-    )
+    outcomes = pd.DataFrame({"win": real & won, "tie": ~real, "loss": real & ~won})
+    outcomes = outcomes.groupby(sides["own"]).sum()
     return {name: Outcomes(int(win), int(tie), int(loss)) for name, win, tie, loss in outcomes.itertuples()}
 
 
@@ -154,14 +152,10 @@ def read_gains(connection: sa.Connection, places: pd.DataFrame) -> tuple[float |
 
 
 def _cells(connection: sa.Connection, role: Role, places: pd.DataFrame) -> pd.DataFrame:
-    """Return the finished cells of the strategies with a role at these places."""
     query = (
         sa.select(*Cell.columns("cell_id", *PLACE, "calibrator", "target", "level"))
-        .where(
-            Cell.leaderboard == "scaling",
-            Cell.status == "done",
-            Cell.strategy.in_(with_role(connection, role)),
-        )
+        .where(Cell.leaderboard == "scaling", Cell.status == "done")
+        .where(Cell.strategy.in_(with_role(connection, role)))
         .order_by(Cell.cell_id)
     )
     return frame(connection, query).merge(places[PLACE].drop_duplicates(), on=PLACE)
@@ -199,12 +193,9 @@ def against_equal_cost(spent: pd.DataFrame, curves: pd.DataFrame) -> pd.DataFram
 
 def sample_accuracies(connection: sa.Connection, places: pd.DataFrame) -> pd.DataFrame:
     """Return the accuracy of best-of-n on each question for every n."""
-    keys = frame(
-        connection,
-        sa.select(*Job.columns("job_key", *PLACE)).where(
-            Job.kind == "curves", Job.calibrator.is_(None), Job.status == "done"
-        ),
-    ).merge(places[PLACE].drop_duplicates(), on=PLACE)
+    curves = Job.kind == "curves", Job.calibrator.is_(None), Job.status == "done"
+    keys = frame(connection, sa.select(*Job.columns("job_key", *PLACE)).where(*curves))
+    keys = keys.merge(places[PLACE].drop_duplicates(), on=PLACE)
     query = sa.select(*SampleAccuracy.columns("job_key", "question_id", "samples", "accuracy")).where(
         SampleAccuracy.job_key.in_(list(keys["job_key"]))
     )

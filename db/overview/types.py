@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from prmcal.db.metrics import Metrics
 from prmcal.db.tables import HealthCheck
@@ -132,6 +132,12 @@ class Entry:
     strategy: str
     calibrator: str = ""
     level: float | None = None
+
+    @classmethod
+    def of(cls, strategy: str, calibrator: Any, level: Any) -> Self:
+        """Return the entry of a row, whose calibrator and level may be missing."""
+        level = None if level is None or level != level else float(level)
+        return cls(strategy, calibrator if isinstance(calibrator, str) else "", level)
 
     @property
     def name(self) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, get_args
 
@@ -90,11 +90,8 @@ def kept(cells: pd.DataFrame, names: Mapping[str, Any]) -> pd.DataFrame:
 def numbered_cells(*names: str) -> sa.Select[*tuple[Any, ...]]:
     """Select cell_id, number (the short number) and columns with names of all cells, in the order of the numbers."""
     numbers = cell_numbers()
-    return (
-        sa.select(Cell.cell_id, numbers.c.number, *Cell.columns(*names))
-        .join(numbers, numbers.c.cell_id == Cell.cell_id)
-        .order_by(numbers.c.number)
-    )
+    cells = sa.select(Cell.cell_id, numbers.c.number, *Cell.columns(*names))
+    return cells.join(numbers, numbers.c.cell_id == Cell.cell_id).order_by(numbers.c.number)
 
 
 def numbered(source: Source) -> dict[str, int]:
@@ -136,14 +133,13 @@ def unknown_cell(name: str, numbers: Mapping[str, int]) -> UnknownCellError:
     return UnknownCellError(f"There is no cell '{name}'. {hint}")
 
 
-def _matching(ids: Iterable[str], text: str) -> list[str]:
+def _matching(ids: Collection[str], text: str) -> list[str]:
     """Return the identifiers that a text is a part of: whole names if possible, else any characters."""
     parts = [re.escape(part) for part in re.split(r"[/\s]+", text) if part]
     whole = re.compile("(?:^|/)" + "/(?:.*/)?".join(parts) + "(?:/|$)")
     anywhere = re.compile(".*".join(parts))
-    known = list(ids)
     for pattern in (whole, anywhere):
-        found = [cell_id for cell_id in known if parts and pattern.search(cell_id.lower())]
+        found = [cell_id for cell_id in ids if parts and pattern.search(cell_id.lower())]
         if found:
             return found
     return []
@@ -155,13 +151,10 @@ def _listed(numbers: Mapping[str, int], ids: list[str]) -> str:
 
 def metrics(source: Source) -> Metrics:
     """Return the metrics of both leaderboards, in the order of columns."""
-    row = DescribedMetric
-    query = sa.select(row.name, row.title, row.leaderboard, row.better, row.description).order_by(
-        row.position
-    )
+    columns = DescribedMetric.columns("name", "title", "leaderboard", "better", "description")
     with connection_of(source) as connection:
-        found: Any = connection.execute(query)
-        return Metrics(Metric(*each) for each in found)
+        rows = connection.execute(sa.select(*columns).order_by(DescribedMetric.position))
+        return Metrics(Metric(*row) for row in rows)
 
 
 Role = Literal["baseline", "reference", "recomputed", "full budget", "fixed", "one sample", "vote"]
@@ -192,12 +185,8 @@ _REGISTERED: dict[Role, tuple[str, tuple[str, ...]]] = {
 def with_role(source: Source, role: Role) -> list[str]:
     """Return the plugins of the grid that have a role: their names in the grid, in the order of the grid."""
     kind, registered = _REGISTERED[role]
-    query = (
-        sa.select(Plugin.name)
-        .where(Plugin.kind == kind, Plugin.plugin.in_(registered))
-        .order_by(Plugin.position, Plugin.name)
-    )
-    return list(frame(source, query)["name"])
+    query = sa.select(Plugin.name).where(Plugin.kind == kind, Plugin.plugin.in_(registered))
+    return list(frame(source, query.order_by(Plugin.position, Plugin.name))["name"])
 
 
 @dataclass(frozen=True)
@@ -227,11 +216,8 @@ def cell(source: Source, cell_id: str, *, samples: int = 3) -> CellDetail:
         jobs = _upstream_jobs(connection, row)
         measured_by = sa.select(Run.__table__).where(Run.run_id == row["source"])
         run = connection.execute(measured_by).mappings().one_or_none()
-        names = [
-            (kind, row[kind])
-            for kind in ("llm", "prm", "calibrator", "dataset", "strategy")
-            if row[kind] is not None
-        ]
+        kinds = ("llm", "prm", "calibrator", "dataset", "strategy")
+        names = [(kind, row[kind]) for kind in kinds if row[kind] is not None]
         used = sa.tuple_(Plugin.kind, Plugin.name).in_(names)
         datasets = sa.tuple_(Dataset.name, Dataset.split).in_(
             list(jobs[["dataset", "split"]].dropna().drop_duplicates().itertuples(index=False, name=None))
@@ -259,9 +245,8 @@ def cell_row(connection: sa.Connection, cell_id: str) -> dict[str, Any]:
 
     Raise UnknownCellError if there is no such cell. The message has similar identifiers.
     """
-    row = (
-        connection.execute(sa.select(Cell.__table__).where(Cell.cell_id == cell_id)).mappings().one_or_none()
-    )
+    query = sa.select(Cell.__table__).where(Cell.cell_id == cell_id)
+    row = connection.execute(query).mappings().one_or_none()
     if row is None:
         raise unknown_cell(cell_id, numbered(connection))
     return dict(row)
@@ -276,12 +261,8 @@ def _upstream_jobs(connection: sa.Connection, row: dict[str, Any]) -> pd.DataFra
     upstream = upstream.union(edges)
     depth = sa.func.min(upstream.c.depth).label("depth")
     nearest = sa.select(upstream.c.job_key, depth).group_by(upstream.c.job_key).subquery()
-    return frame(
-        connection,
-        sa.select(nearest.c.depth, Job.__table__)
-        .join(nearest, nearest.c.job_key == Job.job_key)
-        .order_by(nearest.c.depth, Job.kind, Job.job_key),
-    )
+    jobs = sa.select(nearest.c.depth, Job.__table__).join(nearest, nearest.c.job_key == Job.job_key)
+    return frame(connection, jobs.order_by(nearest.c.depth, Job.kind, Job.job_key))
 
 
 def _measured(jobs: pd.DataFrame, row: dict[str, Any]) -> pd.DataFrame:

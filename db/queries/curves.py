@@ -19,15 +19,7 @@ from prmcal.db.statistics.budgets import (
     whole_samples_needed,
 )
 from prmcal.db.statistics.intervals import IntervalRule, bounded_interval, known_interval
-from prmcal.db.tables import (
-    CalibratedReward,
-    Cell,
-    CurvePoint,
-    Job,
-    JobInput,
-    QuestionResult,
-    SampleAccuracy,
-)
+from prmcal.db.tables import CalibratedReward, Cell, CurvePoint, Job, JobInput, QuestionResult, SampleAccuracy
 
 _OF_JOB = (Job.dataset, Job.llm, Job.prm, Job.calibrator)
 
@@ -35,12 +27,9 @@ _OF_JOB = (Job.dataset, Job.llm, Job.prm, Job.calibrator)
 def curve_points(source: Source) -> pd.DataFrame:
     """Return the points of all curves: dataset, llm, prm, calibrator (null: fixed n) and the columns of the table."""
     order = (*_OF_JOB, CurvePoint.question_level, CurvePoint.level, CurvePoint.point)
-    query = (
-        sa.select(*_OF_JOB, CurvePoint.__table__)
-        .join(Job, Job.job_key == CurvePoint.job_key)
-        .order_by(*(column.nulls_first() for column in order))
-    )
-    return frame(source, query).drop(columns="job_key")
+    points = sa.select(*_OF_JOB, CurvePoint.__table__).join(Job, Job.job_key == CurvePoint.job_key)
+    points = points.order_by(*(column.nulls_first() for column in order))
+    return frame(source, points).drop(columns="job_key")
 
 
 def references(source: Source) -> list[str]:
@@ -61,15 +50,10 @@ def searches(source: Source) -> list[str]:
 
 def _reading(source: Source, kind: str) -> list[str]:
     """Return the cells of the scaling leaderboard whose jobs read a job of this kind."""
-    query = (
-        sa.select(Cell.cell_id)
-        .join(JobInput, JobInput.job_key == Cell.job_key)
-        .join(Job, Job.job_key == JobInput.input_key)
-        .where(Cell.leaderboard == "scaling", Job.kind == kind)
-        .distinct()
-        .order_by(Cell.cell_id)
-    )
-    return list(frame(source, query)["cell_id"])
+    query = sa.select(Cell.cell_id).join(JobInput, JobInput.job_key == Cell.job_key)
+    query = query.join(Job, Job.job_key == JobInput.input_key)
+    query = query.where(Cell.leaderboard == "scaling", Job.kind == kind)
+    return list(frame(source, query.distinct().order_by(Cell.cell_id))["cell_id"])
 
 
 def question_accuracies(source: Source, cells: Sequence[str]) -> pd.DataFrame:
@@ -155,12 +139,8 @@ def exact_curves(source: Source, dataset: str, llm: str, prm: str) -> ExactCurve
         key = connection.scalar(query.limit(1))
         if key is None:
             return None
-        table = frame(
-            connection,
-            sa.select(SampleAccuracy)
-            .where(SampleAccuracy.job_key == key)
-            .order_by(SampleAccuracy.question_id, SampleAccuracy.samples),
-        )
+        values = sa.select(SampleAccuracy).where(SampleAccuracy.job_key == key)
+        table = frame(connection, values.order_by(SampleAccuracy.question_id, SampleAccuracy.samples))
         rewards = frame(connection, _bare_rewards(place))
     ids = table["question_id"].unique()
     return ExactCurves(
@@ -184,10 +164,5 @@ def _bare_rewards(here: tuple[sa.ColumnElement[bool], ...]) -> sa.Select[tuple[s
     )
     reward = sa.func.min(CalibratedReward.reward).label("reward")
     place = (keys.c.calibrator, CalibratedReward.level, CalibratedReward.question_id)
-    return (
-        sa.select(*place, reward)
-        .join(keys, keys.c.input_key == CalibratedReward.job_key)
-        .where(CalibratedReward.step == 0)
-        .group_by(*place)
-        .order_by(*place)
-    )
+    rewards = sa.select(*place, reward).join(keys, keys.c.input_key == CalibratedReward.job_key)
+    return rewards.where(CalibratedReward.step == 0).group_by(*place).order_by(*place)

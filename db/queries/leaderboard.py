@@ -36,11 +36,8 @@ def measurements(
     not compared or the alphabet is too short.
     """
     cells = numbered_cells(*COORDINATES, "status", "reason", "difference").where(Cell.leaderboard == table)
-    same_level = (
-        Result.question_level.is_(None)
-        if question_level is None
-        else Result.question_level == str(question_level)
-    )
+    # It is null for values over all questions.
+    same_level = Result.question_level == (None if question_level is None else str(question_level))
     values = "metric", "value", "low", "high", "rows", "questions"
     done = sa.select(*Result.columns("cell_id", *values)).join(Cell, Cell.cell_id == Result.cell_id)
     # A condition on cells beside the outer join would make it twenty times slower.
@@ -50,15 +47,12 @@ def measurements(
     pairs = pairs.where(Comparison.leaderboard == table)
     with connection_of(source) as connection:
         described = metrics(connection)
-        found = frame(connection, query)
-        compared = frame(connection, pairs) if question_level is None else None
-    standing = None if compared is None else standings(found, compared, described)
-    for name in ("standing", "letters"):
-        found[name] = None if standing is None else standing[name]
+        found = frame(connection, query).assign(standing=None, letters=None)
+        if question_level is None:
+            found = found.assign(**standings(found, frame(connection, pairs), described))
     found = kept(found, names)
-    order = {name: place for place, name in enumerate(described)}
-    place = found["metric"].map(lambda name: order.get(name, len(order)))
-    rows = found.assign(place=place).sort_values(["number", "place", "metric"], kind="stable")
+    order = {name: place for place, name in enumerate(described.ordered(found["metric"].dropna()))}
+    rows = found.assign(place=found["metric"].map(order)).sort_values(["number", "place"], kind="stable")
     return rows.drop(columns="place").reset_index(drop=True)
 
 

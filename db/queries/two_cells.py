@@ -15,18 +15,11 @@ from prmcal.db.queries.trajectories import MEDIAN, counted, same_prefix, success
 from prmcal.db.reader import frame, reading
 from prmcal.db.run_folder import artifact_folder
 from prmcal.db.statistics.paired import SIGNIFICANCE, Replicated, read_replicates, replicated_difference
-from prmcal.db.tables import (
-    CalibratedReward,
-    Cell,
-    Comparison,
-    Job,
-    Question,
-    QuestionResult,
-    Result,
-)
+from prmcal.db.tables import CalibratedReward, Cell, Comparison, Job, Question, QuestionResult, Result
 from prmcal.errors import IncomparableCellsError
 
 _MOST_QUESTIONS = 5
+_ENDS = {"": "value", "_low": "low", "_high": "high"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,12 +58,8 @@ class CellComparison:
     @property
     def paired_over(self) -> str:
         """A sentence about the questions and prefixes behind the comparison."""
-        prefixes = ""
-        if self.prefixes is not None:
-            of_a, of_b = self.prefixes
-            prefixes = (
-                f", with {of_a:,} and {of_b:,} prefixes" if of_a != of_b else f", with {of_a:,} prefixes"
-            )
+        counts = " and ".join(f"{count:,}" for count in dict.fromkeys(self.prefixes or ()))
+        prefixes = f", with {counts} prefixes" if counts else ""
         return f"Paired over the same {self.questions:,} questions{prefixes}."
 
 
@@ -94,36 +83,24 @@ def compare_cells(database: Path, cell_a: str, cell_b: str) -> CellComparison:
         stored = _stored_comparisons(connection, cell_a, cell_b)
         others = [name for name in names if name not in stored]
         measured = _measured(connection, database.parent, cells) if others else []
-        rows = []
+        rows: list[dict[str, Any]] = []
         for name in names:
             better = described[name].better
             found = stored.get(name) or _paired(name, measured, cells, better)
             p_value = found["p_value"] if found["p_adjusted"] is None else found["p_adjusted"]
-            sides = {
-                f"{side}{end}": value[name][column]
-                for side, value in zip(("a", "b"), values, strict=True)
-                for end, column in (("", "value"), ("_low", "low"), ("_high", "high"))
-            }
-            rows.append(
-                {
-                    "metric": name,
-                    **sides,
-                    **{key: found[key] for key in ("difference", "low", "high")},
-                    "from_zero": better == "near zero",
-                    **{key: found[key] for key in ("p_value", "p_adjusted", "pairs")},
-                    "real": None if p_value != p_value else p_value < SIGNIFICANCE,
-                }
-            )
+            row: dict[str, Any] = {"metric": name}
+            for side, value in zip(("a", "b"), values, strict=True):
+                row |= {f"{side}{end}": value[name][column] for end, column in _ENDS.items()}
+            row |= {key: found[key] for key in ("difference", "low", "high")}
+            row |= {"from_zero": better == "near zero"}
+            row |= {key: found[key] for key in ("p_value", "p_adjusted", "pairs")}
+            rows.append({**row, "real": None if p_value != p_value else p_value < SIGNIFICANCE})
         on_calibration = first["leaderboard"] == "calibration"
         a, b = (value[names[0]] for value in values)
-        return CellComparison(
-            a=first,
-            b=second,
-            table=pd.DataFrame(rows, dtype=object),
-            questions=a["questions"],
-            prefixes=(a["rows"], b["rows"]) if on_calibration else None,
-            differing=_question_differences(connection, cell_a, cell_b),
-        )
+        prefixes = (a["rows"], b["rows"]) if on_calibration else None
+        differing = _question_differences(connection, cell_a, cell_b)
+        table = pd.DataFrame(rows, dtype=object)
+        return CellComparison(first, second, table, a["questions"], prefixes, differing)
 
 
 def _require_comparable(first: Mapping[str, Any], second: Mapping[str, Any]) -> None:
@@ -144,7 +121,6 @@ def _require_comparable(first: Mapping[str, Any], second: Mapping[str, Any]) -> 
 
 
 def _values(connection: sa.Connection, cell_id: str) -> dict[str, Any]:
-    """Return the results of a cell over all questions, by metric."""
     query = sa.select(Result).where(Result.cell_id == cell_id, Result.question_level.is_(None))
     return {row["metric"]: row for row in frame(connection, query).to_dict("records")}
 
@@ -170,15 +146,11 @@ def _stored_comparisons(connection: sa.Connection, cell_a: str, cell_b: str) -> 
 def _measured(
     connection: sa.Connection, folder: Path, cells: Sequence[Mapping[str, Any]]
 ) -> list[dict[str, Replicated]]:
-    """Return the replicates of two cells from their artifacts."""
-    query = sa.select(Job.kind, Job.parameters)
-    jobs: list[Any] = [
-        connection.execute(query.where(Job.job_key == each["job_key"])).mappings().one() for each in cells
-    ]
-    return [
-        read_replicates(artifact_folder(folder, job["kind"], job["parameters"]["shards"][0]["key"]))
-        for job in jobs
-    ]
+    query, found = sa.select(Job.kind, Job.parameters), []
+    for cell in cells:
+        kind, parameters = connection.execute(query.where(Job.job_key == cell["job_key"])).one()
+        found.append(read_replicates(artifact_folder(folder, kind, parameters["shards"][0]["key"])))
+    return found
 
 
 def _paired(
@@ -243,8 +215,5 @@ def _by_question(connection: sa.Connection, cell_id: str) -> sa.Subquery:
             .group_by(counts.c.question_id)
             .subquery()
         )
-    return (
-        sa.select(QuestionResult.question_id, QuestionResult.value)
-        .where(QuestionResult.cell_id == cell_id, QuestionResult.metric == "accuracy")
-        .subquery()
-    )
+    values = sa.select(QuestionResult.question_id, QuestionResult.value)
+    return values.where(QuestionResult.cell_id == cell_id, QuestionResult.metric == "accuracy").subquery()

@@ -7,7 +7,7 @@ from functools import lru_cache, partial
 import numpy as np
 import scipy  # its parts are imported when they are used
 
-from prmcal.arrays import Bools, Floats
+from prmcal.arrays import Floats
 
 Ends = tuple[Floats, Floats]
 """The lower and the upper ends of intervals."""
@@ -23,9 +23,7 @@ _SMALLEST_LOG, _LARGEST_LOG = -300.0, 5.0
 _MOST_STEPS, _LAST_STEP, _SMALLEST_STATISTIC = 60, 1e-6, 1e-12
 
 
-def bounded_interval(
-    values: Floats, lower: float = 0.0, upper: float = 1.0, counted: Bools | None = None
-) -> Ends:
+def bounded_interval(values: Floats, lower: float = 0.0, upper: float = 1.0) -> Ends:
     """Return the 95% interval of the mean of values that lie in a known range.
 
     It is the interval of empirical likelihood (Owen, 1988; "Empirical Likelihood", 2001), with two changes for small
@@ -34,31 +32,28 @@ def bounded_interval(
     answers give [.967, 1]. An LLM with an accuracy of .967 would answer all of them correctly with a chance of 3%.
 
     `values`, of shape (n,) or (n, means), has one value for each question, for one mean or for several. Values of a
-    linearised ratio may lie slightly outside of the range. `counted`, of the same shape, has the values that belong to
-    each mean; by default, all do. The ends have the shape () or (means,), and lie in the range. The interval contains
-    the mean if that lies in the range. It is NaN for less than two values.
+    linearised ratio may lie slightly outside of the range. The ends have the shape () or (means,), and lie in the
+    range. The interval contains the mean if that lies in the range. It is NaN for less than two values.
     """
     shape = values.shape[1:]
-    columns = values.reshape(len(values), math.prod(shape))
-    weights = np.ones(columns.shape)
-    if counted is not None:
-        weights = counted.reshape(columns.shape).astype(np.float64)
-        columns = np.where(weights > 0, columns, lower)
-    low, high = _likelihood_ends(columns, weights, lower, upper)
-    known = np.where(weights.sum(axis=0) < 2, np.nan, np.clip([low, high], lower, upper))
-    return known[0].reshape(shape), known[1].reshape(shape)
+    if len(values) < 2:
+        return np.full(shape, np.nan), np.full(shape, np.nan)
+    ends = _likelihood_ends(values.reshape(len(values), math.prod(shape)), lower, upper)
+    low, high = np.clip(ends, lower, upper)
+    return low.reshape(shape), high.reshape(shape)
 
 
-def _likelihood_ends(columns: Floats, weights: Floats, lower: float, upper: float) -> Ends:
-    """Return the ends with half an observation at `lower` and at `upper`; values and weights: (rows, means)."""
-    n = weights.sum(axis=0)
-    mean = (columns * weights).sum(axis=0) / np.maximum(n, 1)
-    critical = scipy.special.stdtrit(np.maximum(n - 1, 1), _TAIL) ** 2
-    both = np.concatenate([columns, np.repeat([[lower], [upper]], len(n), axis=1)])
-    weights = np.concatenate([weights, np.full((2, len(n)), _PSEUDO_WEIGHT)])
+def _likelihood_ends(columns: Floats, lower: float, upper: float) -> Ends:
+    """Return the ends with half an observation at `lower` and at `upper`, for values of shape (rows, means)."""
+    n, means = columns.shape
+    mean = columns.mean(axis=0)
+    critical = np.full(2 * means, scipy.special.stdtrit(n - 1, _TAIL) ** 2)
+    both = np.concatenate([columns, np.repeat([[lower], [upper]], means, axis=1)])
+    weights = np.ones((n + 2, 2 * means))
+    weights[n:] = _PSEUDO_WEIGHT
     # The lower end is minus the upper end of the negative values.
-    ends = _likelihood_end(np.concatenate([-both, both], axis=1), np.tile(weights, 2), np.tile(critical, 2))
-    return np.minimum(-ends[: len(n)], mean), np.maximum(ends[len(n) :], mean)
+    ends = _likelihood_end(np.concatenate([-both, both], axis=1), weights, critical)
+    return np.minimum(-ends[:means], mean), np.maximum(ends[means:], mean)
 
 
 def _likelihood_end(values: Floats, weights: Floats, critical: Floats) -> Floats:
@@ -163,7 +158,7 @@ def cautious_interval(values: Floats, lower: float, upper: float) -> Ends:
     columns = values.reshape(len(values), math.prod(values.shape[1:]))
     low, high = skewed_interval(columns)
     if len(columns) > 1:
-        allowed = _likelihood_ends(columns, np.ones(columns.shape), lower, upper)
+        allowed = _likelihood_ends(columns, lower, upper)
         low, high = np.minimum(low, allowed[0]), np.maximum(high, allowed[1])
     return low.reshape(values.shape[1:]), high.reshape(values.shape[1:])
 

@@ -170,13 +170,8 @@ def standings(
     made = made[made["group_a"] == made["group_b"]]
     ranks, real = made[["rank_a", "rank_b"]].to_numpy(), made["p_adjusted"] < SIGNIFICANCE
     pairs: list[dict[tuple[int, int], bool]] = [{} for _ in groups]
-    for group, better, worse, significant in zip(
-        made["group_a"].tolist(),
-        ranks.min(axis=1).tolist(),
-        ranks.max(axis=1).tolist(),
-        real.tolist(),
-        strict=True,
-    ):
+    ordered = np.sort(ranks, axis=1).tolist()  # The better one first.
+    for group, (better, worse), significant in zip(made["group_a"], ordered, real.tolist(), strict=True):
         pairs[group][better, worse] = significant
 
     standing: list[str | None] = [None] * len(found)
@@ -264,9 +259,8 @@ def _read(path: Path, columns: Sequence[str]) -> pd.DataFrame:
 
     try:
         # The texts become numbers, because there are thousands of rows for each of a few texts.
-        table = parquet.read_table(
-            path, columns=columns, read_dictionary=["metric", "resampled"], use_threads=False
-        )
+        texts = ["metric", "resampled"]
+        table = parquet.read_table(path, columns=columns, read_dictionary=texts, use_threads=False)
         found: pd.DataFrame = table.to_pandas()
         return found
     except (OSError, pa.ArrowException) as error:

@@ -141,12 +141,7 @@ def leaderboard_board(
         for name in shown
     ]
     counts = [
-        Column(
-            title,
-            tuple("" if missing(row[key]) else f"{int(row[key]):,}" for row in rows),
-            key=key,
-            numbers=_numbers(rows, key),
-        )
+        replace(column_of(frame[key], title, _count), key=key, numbers=_numbers(rows, key))
         for key, title in (("questions", "Questions"), ("rows", text.rows))
     ]
     status = Column("Status", tuple(row["status"] for row in rows), key="status")
@@ -162,12 +157,9 @@ def leaderboard_board(
 
 
 def _differing(frame: pd.DataFrame) -> tuple[str, ...]:
-    """Return a line on the rows of which another run has other values, if there are any."""
     rows = frame[frame["difference"].notna()]
-    named = [
-        f"{cell_number(number)} ({difference})"
-        for number, difference in rows[["number", "difference"]].head(_MOST_DIFFERING).itertuples(index=False)
-    ]
+    listed = rows.head(_MOST_DIFFERING).itertuples()
+    named = [f"{cell_number(row.number)} ({row.difference})" for row in listed]
     more = ["..."] if len(rows) > len(named) else []
     return (f"differ from another run ({len(rows)} cells): {', '.join(named + more)}",) if named else ()
 
@@ -182,11 +174,8 @@ def web_board(
     """
     board = leaderboard_board(frame, leaderboard, described, metrics, _SYMBOLS)
     reasons = tuple(map(_status, frame[["status", "reason", "difference"]].to_dict("records")))
-    alike = {
-        each.key: each
-        for each in board.columns
-        if each.key in COORDINATE_TITLES and len(set(each.values)) == 1
-    }
+    coordinates = [each for each in board.columns if each.key in COORDINATE_TITLES]
+    alike = {each.key: each for each in coordinates if len(set(each.values)) == 1}
     columns = [
         replace(each, values=reasons) if each.key == "status" else each
         for each in board.columns
@@ -198,7 +187,6 @@ def web_board(
 
 
 def _status(row: Mapping[str, Any]) -> str:
-    """Return the status of a row, why it failed, and how it differs from another run."""
     reason = "" if missing(row["reason"]) else f": {row['reason']}"
     difference = "" if missing(row["difference"]) else f"; differs: {row['difference']}"
     return f"{row['status']}{reason}{difference}"
@@ -252,6 +240,10 @@ def _name_columns(frame: pd.DataFrame, rows: Sequence[Mapping[str, Any]]) -> lis
     if "number" not in frame:
         return columns
     return [Column("#", tuple(cell_number(row["number"]) for row in rows), key="number"), *columns]
+
+
+def _count(value: Any) -> str:
+    return "" if missing(value) else f"{int(value):,}"
 
 
 def _name(value: Any) -> str:
@@ -315,12 +307,10 @@ def _legend(found: CellComparison) -> list[str]:
 def questions_board(found: CellComparison) -> Board:
     """Return the questions on which two cells differ most."""
     rows = list(found.differing.itertuples())
-    texts = column_of(rows, "text", lambda row: "" if missing(row.question) else row.question, 2)
+    texts = column_of(rows, "text", lambda row: _name(row.question), 2)
     columns = (
         column_of(rows, "question", lambda row: row.question_id, 3),
-        column_of(
-            rows, "level", lambda row: "" if missing(row.question_level) else f"{row.question_level}", 4
-        ),
+        column_of(rows, "level", lambda row: _name(row.question_level), 4),
         column_of(rows, "A", lambda row: number(row.value_a), 1),
         column_of(rows, "B", lambda row: number(row.value_b), 1),
         column_of(rows, "A - B", lambda row: number(row.difference, signed=True)),

@@ -71,10 +71,8 @@ def answers_read(checks: Iterable[HealthCheck]) -> list[tuple[str, str, str]]:
         total = own[0].total
         if set(ways) != {"boxed"}:
             counts = ", ".join(f"{count:,} {way}" for way, count in ways.items())
-            figure_ = f"{sum(ways.values()):,} of {total:,}"
-            rows.append(
-                ("Right or wrong" if "given" in ways else "Answers read", figure_, f"{place}: {counts}")
-            )
+            name = "Right or wrong" if "given" in ways else "Answers read"
+            rows.append((name, f"{sum(ways.values()):,} of {total:,}", f"{place}: {counts}"))
     return rows
 
 

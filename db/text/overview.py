@@ -10,7 +10,8 @@ from prmcal.db.text.board import Board, Column, described_column
 from prmcal.db.text.formats import WORDS, counted, duration, interval, number
 from prmcal.db.text.health import misleading, summaries
 
-PURPOSE: str = WORDS["legends"]["purpose"]
+_LEGENDS: dict[str, str] = WORDS["legends"]
+PURPOSE = _LEGENDS["purpose"]
 """A description of prmcal in one sentence."""
 
 SCORE = "corrected Brier score"
@@ -34,9 +35,8 @@ def measured(found: types.Overview) -> str:
     calibrators = counted(len(found.ranking), "calibrator")
     kinds = {"llm": "LLM", "prm": "PRM", "dataset": "data set"}
     llms, prms, datasets = (counted(found.cells[kind].nunique(), name) for kind, name in kinds.items())
-    text = (
-        f"{calibrators} at {counted(found.places, 'place')}: {llms} and {prms} on {datasets} {extent(found)}"
-    )
+    places = counted(found.places, "place")
+    text = f"{calibrators} at {places}: {llms} and {prms} on {datasets} {extent(found)}"
     if found.running:
         text += " The run is in progress: all numbers are provisional."
     return text
@@ -132,22 +132,15 @@ def _accuracy(found: types.Overview, best: types.Standing | None) -> tuple[str, 
     gain = best.gain
     # Places may have different N.
     budget = " to ".join(f"{most:,}" for most in dict.fromkeys((*gain.budgets[:1], *gain.budgets[-1:])))
-    parts = [
+    text = (
         f"with {best.calibrator} and {number(gain.samples.value, 1)}{f' of {budget}' if budget else ''} samples a "
-        f"question {interval(gain.samples.low, gain.samples.high, 1)} for C = {found.target:g}",
-        *(
-            f"{points(difference)} against {what}: {verdict(difference.low, difference.high)}"
-            for difference, what in (
-                (
-                    gain.to_best_of_n,
-                    f"best-of-{gain.budgets[0]:,}" if len(gain.budgets) == 1 else "best-of-N",
-                ),
-                (gain.to_equal_cost, "a fixed n of equal cost"),
-            )
-            if difference is not None
-        ),
-    ]
-    return f"{number(100 * gain.accuracy.value, 1)}%", "; ".join(parts)
+        f"question {interval(gain.samples.low, gain.samples.high, 1)} for C = {found.target:g}"
+    )
+    full = f"best-of-{gain.budgets[0]:,}" if len(gain.budgets) == 1 else "best-of-N"
+    for difference, rival in ((gain.to_best_of_n, full), (gain.to_equal_cost, "a fixed n of equal cost")):
+        if difference is not None:
+            text += f"; {points(difference)} against {rival}: {verdict(difference.low, difference.high)}"
+    return f"{number(100 * gain.accuracy.value, 1)}%", text
 
 
 def ranking_board(found: types.Overview) -> Board:
@@ -173,25 +166,21 @@ def ranking_board(found: types.Overview) -> Board:
 
 
 def _sizes(row: types.Standing) -> str:
-    """Return the mean size and the worst of the signed errors of several places."""
     own = row.signed
     return f"{number(own.size)}, {number(own.worst, signed=True)}" if own and own.places > 1 else ""
 
 
 def _error(found: types.Overview, metric: str, weight: int) -> Column:
-    return Column(
-        found.metrics.title(metric),
-        tuple(quantity(row.errors.get(metric)) for row in found.ranking),
-        weight,
-        about=f"{found.metrics[metric].description} Mean over places; {found.metrics[metric].direction}.",
-    )
+    described = found.metrics[metric]
+    values = tuple(quantity(row.errors.get(metric)) for row in found.ranking)
+    about = f"{described.description} Mean over places; {described.direction}."
+    return Column(described.title, values, weight, about=about)
 
 
 def ranking_legend(found: types.Overview) -> str:
     """Explain the ranking in a few sentences."""
     partly = any(each.places < found.places for each in found.ranking)
-    legends: dict[str, str] = WORDS["legends"]
-    return f"{legends['ranking']} {legends['ranking in part']}" if partly else legends["ranking"]
+    return f"{_LEGENDS['ranking']} {_LEGENDS['ranking in part']}" if partly else _LEGENDS["ranking"]
 
 
 def placed(row: types.Rank) -> str:
@@ -219,7 +208,7 @@ def points(value: types.Quantity | None, unit: str = " points") -> str:
     return quantity(value, 1, factor=100, unit=unit, signed=True)
 
 
-LEAGUE_PURPOSE: str = WORDS["legends"]["league purpose"]
+LEAGUE_PURPOSE = _LEGENDS["league purpose"]
 """The meaning of the league, in one sentence."""
 
 _NAMED = 3
@@ -249,11 +238,8 @@ def league_sentence(found: types.League) -> str:
         "no gain": f"against {rival}, which is no clear difference",
         "loss": f"against {rival}, which is better",
     }[verdict(gain.low, gain.high)]
-    name, *rivals = (
-        f"{row.entry.name}{levels[row.entry]}"
-        for row in found.ranked
-        if row is first or (row.rank is not None and row.rank.rank_low == 1)
-    )
+    best = [row for row in found.ranked if row is first or (row.rank and row.rank.rank_low == 1)]
+    name, *rivals = (f"{row.entry.name}{levels[row.entry]}" for row in best)
     more = f" and {len(rivals) - _NAMED} more" if len(rivals) > _NAMED else ""
     lead = (
         f"No strategy is clearly ahead. The best may be {', '.join([name, *rivals[:_NAMED]])}{more}. {name} has"
@@ -283,27 +269,18 @@ def league_board(found: types.League) -> Board:
         column("Order error", lambda row: number(100 * row.order_error, 2) if row.order_error > 0 else ""),
         column("Source", lambda row: row.citation),
     ]
-    legend = league_legend(found)
-    return Board(
-        tuple(column for column in columns if any(column.values)),
-        3,
-        (league_sentence(found), legend),
-        "Ranking of the strategies at equal cost",
-        legend,
-    )
+    legend, shown = league_legend(found), tuple(column for column in columns if any(column.values))
+    notes = league_sentence(found), legend
+    return Board(shown, 3, notes, "Ranking of the strategies at equal cost", legend)
 
 
 def _at_budget(found: types.League, budget: int) -> Column:
-    return Column(
-        f"At {budget}",
-        tuple(percents(row.accuracies.get(budget)) for row in found.rows),
-        {4: 3, 16: 4}.get(budget, 6),
-        about=f"Accuracy with {budget} samples of a question on average. Higher is better.",
-    )
+    values = tuple(percents(row.accuracies.get(budget)) for row in found.rows)
+    about = f"Accuracy with {budget} samples of a question on average. Higher is better."
+    return Column(f"At {budget}", values, {4: 3, 16: 4}.get(budget, 6), about=about)
 
 
 def league_legend(found: types.League) -> str:
     """Explain the ranking in a few sentences."""
     exact = all(row.order_error == 0 for row in found.rows)
-    legends: dict[str, str] = WORDS["legends"]
-    return legends["league"] if exact else f"{legends['league']} {legends['league orders']}"
+    return _LEGENDS["league"] if exact else f"{_LEGENDS['league']} {_LEGENDS['league orders']}"

@@ -166,7 +166,6 @@ class RayExecutor:
         self._ray: Any = None
 
     def __enter__(self) -> Self:
-        """Connect, and check the nodes."""
         with ExitStack() as stack:
             self._ray = stack.enter_context(connected(self._settings.address))
             self._census = Census(self._ray, paths_of(self._grid))
@@ -175,7 +174,6 @@ class RayExecutor:
         return self
 
     def __exit__(self, *error: object) -> None:
-        """Disconnect. All workers end."""
         self._exit.close()
 
     @property
@@ -240,7 +238,6 @@ class RayExecutor:
             return slots_of(self._census.usable, None)
 
     def _count_nodes(self, schedule: Schedule) -> Iterator[Outcome | Notice]:
-        """Look which nodes have joined or left."""
         left, notices = self._census.take()
         yield from notices
         for node in left:
@@ -257,14 +254,9 @@ class RayExecutor:
                 self._end(each, schedule)
             slot = seat.slots[0]
             name = f"{self._census.usable[slot.node].name}, worker {slot.number + 1}"
-            options = {
-                "num_cpus": 1,
-                "num_gpus": len(seat.gpus),
-                "max_restarts": 0,
-                "max_task_retries": 0,
-                "scheduling_strategy": on_node(self._ray, slot.node),
-            }
-            remote = self._ray.remote(NodeWorker).options(**options).remote
+            options = {"num_cpus": 1, "num_gpus": len(seat.gpus), "max_restarts": 0, "max_task_retries": 0}
+            node = on_node(self._ray, slot.node)
+            remote = self._ray.remote(NodeWorker).options(**options, scheduling_strategy=node).remote
             started = remote(settings, len(seat.gpus), name)
             worker = _Worker(seat=seat, name=name, ready=False, actor=started, answer=started.ready.remote())
             self._workers.append(worker)
@@ -285,7 +277,6 @@ class RayExecutor:
         return list(ready)
 
     def _receive(self, worker: _Worker, schedule: Schedule) -> list[Outcome | Notice]:
-        """Take the answer of a worker: it is ready, or it has computed its shard, or it is gone."""
         try:
             answer = self._ray.get(worker.answer)
         except self._ray.exceptions.RayError as error:

@@ -124,11 +124,10 @@ def alive_nodes(ray: Any) -> dict[str, Node]:
     hosts = Counter(each["NodeManagerHostname"] for each in alive)
     found = {}
     for each in alive:
-        host, resources = each["NodeManagerHostname"], each["Resources"]
+        host, key = each["NodeManagerHostname"], each["NodeID"]
         name = host if hosts[host] == 1 else each["NodeManagerAddress"]
-        found[each["NodeID"]] = Node(
-            each["NodeID"], name, int(resources.get("CPU", 0)), int(resources.get("GPU", 0))
-        )
+        cpus, gpus = (int(each["Resources"].get(kind, 0)) for kind in ("CPU", "GPU"))
+        found[key] = Node(key, name, cpus, gpus)
     return found
 
 
@@ -194,8 +193,8 @@ def cause_of(error: BaseException) -> str:
     """Return the first line of what an error of Ray was caused by, without a full stop."""
     cause = getattr(error, "cause", None)
     text = f"{type(cause).__name__}: {cause}" if cause is not None else str(error)
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return (lines[0] if lines else type(error).__name__).rstrip(".")[:300]
+    lines = text.strip().splitlines() or [type(error).__name__]
+    return lines[0].rstrip(". ")[:300]
 
 
 def on_node(ray: Any, node: str) -> Any:
@@ -210,12 +209,8 @@ def state_of_node(paths: Sequence[str]) -> tuple[dict[str, str], list[str]]:
         folders.sort()
         for path in sorted(Path(folder) / file for file in files if file.endswith(".py")):
             content.update(str(path.relative_to(root)).encode() + b"\0" + path.read_bytes())
-    versions = {
-        **package_versions(),
-        "prmcal": prmcal.__version__,
-        "files of prmcal": content.hexdigest()[:8],
-    }
-    return versions, [path for path in paths if not Path(path).exists()]
+    own = {"prmcal": prmcal.__version__, "files of prmcal": content.hexdigest()[:8]}
+    return package_versions() | own, [path for path in paths if not Path(path).exists()]
 
 
 def slots_of(nodes: Mapping[str, Node], workers: int | None) -> list[Slot]:
@@ -278,12 +273,12 @@ class Census:
         self._next = time.monotonic() + _SECONDS_BETWEEN_COUNTS
         alive = alive_nodes(self._ray)
         left = [node for key, node in self.usable.items() if key not in alive]
-        notices = [
-            Notice(f"The node {each.name} has left the cluster. Its shards are computed again.")
-            for each in left
-        ]
+        notices = []
         for node in left:
             del self.usable[node.id]
+            notices.append(
+                Notice(f"The node {node.name} has left the cluster. Its shards are computed again.")
+            )
         joined = [node for key, node in alive.items() if key not in self.usable and key not in self._refused]
         notices += self._inspect(joined) if joined else []
         if left and not self.usable:

@@ -50,7 +50,6 @@ def compared_cells(
 def _compare_families(
     leaderboard: str, metric: str, families: Sequence[Sequence[str]], by_cell: Mapping[str, Replicated]
 ) -> Iterator[Mapping[str, Values]]:
-    """Compare all pairs within each family of cells that were resampled alike."""
     pairs = [np.triu_indices(len(names), 1) for names in families]
     found = [
         replicated_differences([by_cell[name] for name in names], first, second)

@@ -51,11 +51,7 @@ class WorkerProcess:
     """
 
     def __init__(
-        self,
-        directory: Path,
-        plugin_files: Sequence[Path],
-        output: Path,
-        variables: Mapping[str, str] | None = None,
+        self, directory: Path, plugin_files: Sequence[Path], output: Path, variables: Mapping[str, str]
     ) -> None:
         self.started = self.spent = False
         self._written = 0
@@ -68,13 +64,9 @@ class WorkerProcess:
         # blocked, because a worker that is still starting would print a traceback.
         unblocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
-            with starting_with({**_ENVIRONMENT, **(variables or {})}):
-                self._process = context.Process(
-                    target=serve,
-                    args=(theirs, directory, tuple(plugin_files), output),
-                    name="prmcal-worker",
-                    daemon=True,
-                )
+            with starting_with({**_ENVIRONMENT, **variables}):
+                args = theirs, directory, tuple(plugin_files), output
+                self._process = context.Process(target=serve, args=args, name="prmcal-worker", daemon=True)
                 self._process.start()
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, unblocked)
@@ -109,15 +101,10 @@ class WorkerProcess:
         except Exception as error:  # A plugin wrote to the connection.
             raise WorkerDiedError("A worker sent a message that cannot be read") from error
         self.started = True
-        return self._judged(message) if isinstance(message, Outcome) else message
-
-    def _judged(self, outcome: Outcome) -> Outcome:
-        """Return an outcome with the root of its failure, if a model broke."""
-        self.spent = outcome.broken
-        if outcome.failure is None or not outcome.broken:
-            return outcome
-        lines = self.last_lines(self._written)
-        return replace(outcome, failure=outcome.failure.with_root(lines), log=(*outcome.log, *lines))
+        if isinstance(message, str) or message.failure is None or not message.broken:
+            return message
+        self.spent, lines = True, self.last_lines(self._written)
+        return replace(message, failure=message.failure.with_root(lines), log=(*message.log, *lines))
 
     def end(self) -> None:
         """Stop it and all processes that its plugins started, such as an engine on a GPU."""

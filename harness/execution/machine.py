@@ -99,11 +99,8 @@ def hardware() -> dict[str, Any]:
 
 def run_environment() -> dict[str, Any]:
     """Return what is recorded with a run, by the names of the columns: prmcal_version, packages and hardware."""
-    return {
-        "prmcal_version": __version__,
-        "packages": package_versions(),
-        "hardware": {**hardware(), "gpus": describe_gpus()},
-    }
+    machine = {**hardware(), "gpus": describe_gpus()}
+    return {"prmcal_version": __version__, "packages": package_versions(), "hardware": machine}
 
 
 def too_large(shard: Shard[Parameters], most: int, where: str) -> Failure | None:

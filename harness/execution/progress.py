@@ -100,9 +100,8 @@ class Progress:
             log.parent.mkdir(parents=True, exist_ok=True)
             self._log: TextIO = log.open("a", encoding="utf-8", errors="backslashreplace", buffering=1)
         except OSError as error:
-            raise StorageError(
-                f"The log {log} cannot be written ({error.strerror or error}). Choose another --out folder."
-            ) from error
+            why = f"The log {log} cannot be written ({error.strerror or error})"
+            raise StorageError(f"{why}. Choose another --out folder.") from error
         self.write(
             f"prmcal {__version__}: {self._total:,} shards with {workers} workers, of which {self._done:,} were "
             "finished before."
@@ -128,10 +127,9 @@ class Progress:
         if isinstance(event, Notice):
             self.write(event.line, event.details)
             if event.urgent:
+                text = Text(wrapped(f"prmcal: warning: {event.line}", hanging="  "))
                 with suppress(OSError):  # The terminal was closed.
-                    self._console.print(
-                        Text(wrapped(f"prmcal: warning: {event.line}", hanging="  ")), soft_wrap=True
-                    )
+                    self._console.print(text, soft_wrap=True)
             return
         what = f"{self._plan.job_of(event.ref)}  {event.ref.kind}/{event.ref.key}"
         if event.manifest is not None:
@@ -159,9 +157,8 @@ class Progress:
             with self._lines.work():
                 workers = "; ".join(crew_now(self._plan, schedule))
                 line = f"{datetime.now():%H:%M}  {self._state(schedule)}; {workers}"
-                print(
-                    textwrap.shorten(line, _WIDTH_OF_LINES, placeholder=" ..."), file=self._stream, flush=True
-                )
+                text = textwrap.shorten(line, _WIDTH_OF_LINES, placeholder=" ...")
+                print(text, file=self._stream, flush=True)
 
     def close(self) -> None:
         """Clear the terminal, and close the log."""

@@ -106,7 +106,6 @@ class _Collector(logging.Handler):
 
 @contextmanager
 def _collected(report: Callable[[str], None]) -> Iterator[list[str]]:
-    """Collect the warnings and the log records of everything inside the block."""
     collector, root = _Collector(report), logging.getLogger()
     root.addHandler(collector)
     logging.captureWarnings(True)

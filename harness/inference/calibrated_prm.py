@@ -119,7 +119,6 @@ class CalibratedPRM:
         )
 
     def _strategy(self, setting: Setting) -> PoolStrategy:
-        """Return the strategy of the run, tuned with the calibration questions."""
         if setting.samples not in self._tuned:
             name = self.strategy.name
             built: Strategy = self.strategy.build(strategies)
@@ -214,10 +213,6 @@ def _pool(bare: PrefixRewards, drawn: Sequence[Trajectory], size: int, level: fl
         step_scores[0, place, : len(log_odds)] = log_odds
     read = 0 if level is None else int(np.argmin(np.abs(np.array(bare.levels) - level)))
     of_question = bare.quantiles[0]
-    return Pool(
-        np.zeros((1, size), dtype=np.bool_),
-        answers,
-        scores=scores,
-        rewards=np.array([np.nan if of_question is None else of_question[read]]),
-        step_scores=step_scores,
-    )
+    rewards = np.array([np.nan if of_question is None else of_question[read]])
+    unknown = np.zeros((1, size), dtype=np.bool_)
+    return Pool(unknown, answers, scores=scores, rewards=rewards, step_scores=step_scores)

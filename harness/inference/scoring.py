@@ -64,11 +64,10 @@ class Scorer:
                 with plugin_guard("calibrator", self.calibrator_name, "predict"):
                     quantiles[np.isfinite(values)] = checked_rewards(self.calibrator, features, self.levels)
         ends = np.cumsum([len(logits) for logits in log_odds])
+        parts = zip(requests, log_odds, np.split(quantiles, ends[:-1]), tokens, strict=True)
         return [
-            _described(
-                self.levels, request.trajectories[0], logits, quantiles[end - len(logits) : end], count
-            )
-            for request, logits, count, end in zip(requests, log_odds, tokens, ends, strict=True)
+            _described(self.levels, request.trajectories[0], logits, own, count)
+            for request, logits, own, count in parts
         ]
 
     def _scores(self, requests: Sequence[ScoringRequest]) -> tuple[list[Floats], list[int], Any]:
@@ -106,7 +105,6 @@ class Scorer:
 def _described(
     levels: tuple[float, ...], steps: Sequence[str], log_odds: Floats, quantiles: Floats, tokens: int
 ) -> PrefixRewards:
-    """Return the rewards of a trajectory as plain data."""
     middle, first = int(np.argmin(np.abs(np.array(levels) - 0.5))), _first_terminal(steps)
     return PrefixRewards(
         levels=levels,

@@ -45,11 +45,8 @@ def _histograms(evidence: Evidence, name: str, title: str, calibrators: Sequence
         histograms = charts.error_histograms(alt.Chart(), y, series, shown)
         histograms.encoding.x["title"], histograms.encoding.x["axis"] = None, alt.Axis(values=[-1, 0, 1])
         means = alt.Chart().mark_rule(strokeWidth=1.5)
-        return [
-            histograms,
-            charts.zero_line(),
-            means.encode(x="value:Q", color=series.colour("calibrator", shown)),
-        ]
+        means = means.encode(x="value:Q", color=series.colour("calibrator", shown))
+        return [histograms, charts.zero_line(), means]
 
     caption = (
         "Reward of each prefix minus the success rate of its follow-ups. To the right of the dashed line, the PRM "
@@ -115,11 +112,9 @@ def _by_difficulty(evidence: Evidence) -> Figure | None:
         base = alt.Chart().encode(x=x)
         ias = base.transform_filter("datum.series == 'IAS'").encode(color=series.colour("series", shown))
         text = ias.mark_text(fontSize=charts.SMALL).encode(text=alt.Text("samples:Q", format=".2~r"))
-        return [
-            *charts.curves(base, y, series, shown, point=20),
-            ias.mark_rule(strokeWidth=1.5).encode(y="accuracy_low:Q", y2="accuracy_high:Q"),
-            text.encode(y=alt.datum(-0.12)),
-        ]
+        lines = charts.curves(base, y, series, shown, point=20)
+        ends = ias.mark_rule(strokeWidth=1.5).encode(y="accuracy_low:Q", y2="accuracy_high:Q")
+        return [*lines, ends, text.encode(y=alt.datum(-0.12))]
 
     first = cells.iloc[0]
     caption = (

@@ -104,9 +104,8 @@ def _cell(row: Any) -> str:
 
 
 def _stacked(*lines: str) -> str:
-    text = r"\\{}".join(
-        filter(None, lines)
-    )  # LaTeX would read a bracket at the beginning of a line as a distance.
+    # LaTeX would read a bracket at the beginning of a line as a distance.
+    text = r"\\{}".join(filter(None, lines))
     text = re.sub(r"(?<!\d)-(?=\d)", "$-$", text)
     return rf"\begin{{tabular}}[t]{{@{{}}r@{{}}}}{text}\end{{tabular}}"
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from prmcal.errors import PrmcalError
 from prmcal.harness.report.evidence import read_evidence
 from prmcal.harness.storage.folder import RunFolder
-from prmcal.harness.storage.written import WrittenFolder, write_text
+from prmcal.harness.storage.written import ReportFolder, write_text
 
 _PROVENANCE = ("grid_name", "grid_key", "run_id", "status", "prmcal_version", "packages")
 
@@ -19,7 +19,7 @@ def write_report(directory: Path, out: Path) -> list[Path]:
     Raise RunError or DatabaseError if there are no readable results, StorageError if `out` has other files than a
     report (nothing in it is changed then) or cannot be written, and PrmcalError if Altair or vl-convert is missing.
     """
-    folder = WrittenFolder(out, "report.json", "report", "--out")
+    folder = ReportFolder(out)
     published = RunFolder(directory).results()
     if not can_draw():
         raise PrmcalError(

@@ -62,10 +62,7 @@ class Access:
             return 403, _FOREIGN.format("Origin", origin, "page")
         given = authorization.removeprefix("Bearer ").encode()
         if computes and self.token and not hmac.compare_digest(given, self.token.encode()):
-            return (
-                401,
-                "This address needs the server's token. Send the header 'authorization: Bearer TOKEN'.",
-            )
+            return 401, _NO_TOKEN
         return None
 
     def _knows(self, address: str) -> bool:
@@ -79,4 +76,5 @@ class Access:
 
 # More than a name and a port is no address of a server, and libraries do not agree which part of it is the name.
 _ADDRESS = re.compile(r"(?:[a-z][a-z0-9+.-]*:)?//(\[[0-9a-f:.]+\]|[^\s\[\]:/@?#\\,]+)(?::[0-9]{1,5})?")
+_NO_TOKEN = "This address needs the server's token. Send the header 'authorization: Bearer TOKEN'."
 _FOREIGN = "The {} {!r} is no {} of this server. If it should be one, start the server with --allowed-hosts."

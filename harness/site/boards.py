@@ -57,11 +57,8 @@ def boards_script() -> str:
     assert found is not None  # what the bundle gives to other modules
     (table,) = re.findall(r"([\w$]+) as ITable\b", found[1])
     own = f"const ITable = {table};\n" + (_HERE / "boards.js").read_text(encoding="utf-8")
-    return (
-        (bundle[: found.start()] + bundle[found.end() :] + "\n" + own)
-        .replace("</script", "<\\/script")
-        .rstrip()
-    )
+    text = bundle[: found.start()] + bundle[found.end() :] + "\n" + own
+    return text.replace("</script", "<\\/script").rstrip()
 
 
 @cache
@@ -84,11 +81,8 @@ def _data(column: Column) -> list[Any]:
 
 def _options(place: int, column: Column) -> dict[str, Any]:
     about = f'<span class="about" title="{escape(column.about)}">{escape(column.title)}</span>'
-    own: dict[str, Any] = {
-        "title": about if column.about else escape(column.title),
-        "visible": not column.hidden,
-        "data": place,
-    }
+    title = about if column.about else escape(column.title)
+    own: dict[str, Any] = {"title": title, "visible": not column.hidden, "data": place}
     if column.numbers:
         own["data"] = {"_": f"{place}.text", "sort": f"{place}.number", "type": f"{place}.number"}
         own["type"] = "num"

@@ -51,12 +51,12 @@ def write_page(directory: Path, out: Path) -> None:
         for name, frame in frames.items()
         if len(frame)
     ]
-    figures = _figures(published) if can_draw() and len(frames["calibration"]) else []
+    figures, styles = _figures(published) if can_draw() and len(frames["calibration"]) else ([], [])
     text = page(
         "run.html",
         html.overview_style(),
         boards.boards_style(),
-        *([_dark_figures()] if figures else []),
+        *styles,
         script=boards.boards_script(),
         run=ran.to_dict("records")[-1],
         overview=_safe(html.overview_html(ranked, _row_link("calibration"))),
@@ -71,21 +71,16 @@ def _row_link(board: str) -> Callable[[str], str]:
     return lambda cell_id: f"#{board}.row={quote(cell_id, safe='')}"
 
 
-def _figures(published: Path) -> list[dict[str, Any]]:
-    """Return the figures of the report, each with its title, its caption and its SVG."""
-    from prmcal.db.charts import svg_of
+def _figures(published: Path) -> tuple[list[dict[str, Any]], list[str]]:
+    """Return the figures of the report, each with its title, its caption and its SVG, and their styles."""
+    from prmcal.db.charts import style_sheet, svg_of
     from prmcal.harness.report.figures import figures
 
-    return [
+    drawn = [
         {"title": each.title, "caption": each.caption, "svg": _safe(svg_of(each.picture))}
         for each in figures(read_evidence(published))
     ]
-
-
-def _dark_figures() -> str:
-    from prmcal.db.charts import style_sheet
-
-    return style_sheet()
+    return drawn, [style_sheet()] if drawn else []
 
 
 def page(name: str, *styles: str, script: str = "", folder: Path = _HERE, **contents: Any) -> str:

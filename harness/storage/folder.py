@@ -131,10 +131,8 @@ class RunFolder:
         if (self.directory / run_folder.RECORD_FILE).exists():
             owner = self.record().grid.get("name")
             if owner != grid:
-                raise RunError(
-                    f"{self.directory} belongs to the grid '{owner}', not to '{grid}'. "
-                    "Choose another --out folder."
-                )
+                why = f"{self.directory} belongs to the grid '{owner}', not to '{grid}'"
+                raise RunError(f"{why}. Choose another --out folder.")
             return
         if not self.directory.is_dir() or run_folder.artifacts_root(self.directory).is_dir():
             return
@@ -172,7 +170,6 @@ class RunFolder:
             yield
 
     def _locked(self) -> IO[bytes]:
-        """Return the open file that holds the lock."""
         # Without a buffer, closing the file writes nothing, which would fail again on a full disk.
         file = (self.directory / run_folder.LOCK_FILE).open("a+b", buffering=0)
         try:

@@ -141,7 +141,10 @@ class Store:
             try:
                 _fill(temporary, fill)
                 manifest = Manifest(files=_inventory(temporary), **figures)
-                _put(temporary, manifest, target)
+                (temporary / MANIFEST_FILE).write_text(json.dumps(asdict(manifest), sort_keys=True))
+                if target.exists():  # damaged, or written meanwhile by a worker of a run that was killed
+                    shutil.rmtree(target)
+                temporary.rename(target)
             except BaseException:
                 shutil.rmtree(temporary, ignore_errors=True)
                 raise
@@ -157,11 +160,8 @@ class Store:
         with suppress(OSError):  # not empty, or it does not exist
             self.checkpoints(ref).parent.rmdir()
 
-    def read(self, ref: ArtifactRef, table: str, leave_out: str | None = None) -> "pa.Table":
-        """Read a table of an artifact, without the column `leave_out` if it has one.
-
-        Raises a DataError if the table is absent or unreadable.
-        """
+    def read(self, ref: ArtifactRef, table: str) -> "pa.Table":
+        """Read a table of an artifact. Raise DataError if it is absent or unreadable."""
         import pyarrow.parquet as parquet
 
         path = self.folder(ref) / f"{table}.parquet"
@@ -169,16 +169,14 @@ class Store:
             reading(f"The artifact {path} cannot be read", "Run the grid again to compute it."),
             parquet.ParquetFile(path, pre_buffer=False) as file,
         ):
-            columns = [name for name in file.schema_arrow.names if name != leave_out]
             # Tables are small, and threads take longer to start.
-            return file.read(columns, use_threads=False)
+            return file.read(use_threads=False)
 
-    def table(self, refs: Iterable[ArtifactRef], name: str, leave_out: str | None = None) -> "pd.DataFrame":
+    def table(self, refs: Iterable[ArtifactRef], name: str) -> "pd.DataFrame":
         """Return a table of some artifacts, of which there is at least one, one after the other; see :meth:`read`."""
         import pandas as pd
 
-        tables = [self.read(ref, name, leave_out).to_pandas() for ref in refs]
-        return pd.concat(tables, ignore_index=True)
+        return pd.concat([self.read(ref, name).to_pandas() for ref in refs], ignore_index=True)
 
     def remove_leftovers(self) -> None:
         """Delete temporary folders and files of killed runs. The caller must hold the lock of the folder."""
@@ -203,10 +201,8 @@ def storage_errors(directory: Path) -> Iterator[None]:
             ) from error
         if not isinstance(error, OSError):
             raise
-        reason = error.strerror or error
-        raise StorageError(
-            f"{directory} cannot be written ({reason}). Choose another folder, or allow writing to it."
-        ) from error
+        why = f"{directory} cannot be written ({error.strerror or error})"
+        raise StorageError(f"{why}. Choose another folder, or allow writing to it.") from error
 
 
 @contextmanager
@@ -252,14 +248,6 @@ def _means_no_space(error: BaseException) -> bool:
     if isinstance(error, OSError) and error.errno in _NO_SPACE:
         return True
     return any(words in message_of(error) for words in _NO_SPACE_IN_WORDS)
-
-
-def _put(files: Path, manifest: Manifest, target: Path) -> None:
-    """Add the manifest to a folder of files, and rename it to the folder of the artifact."""
-    (files / MANIFEST_FILE).write_text(json.dumps(asdict(manifest), sort_keys=True))
-    if target.exists():  # damaged, or written meanwhile by a worker of a run that was killed
-        shutil.rmtree(target)
-    files.rename(target)
 
 
 def _inventory(folder: Path) -> dict[str, tuple[int, str]]:

@@ -11,41 +11,40 @@ from typing import Any
 from prmcal.errors import StorageError
 from prmcal.harness.storage.store import storage_errors
 
+_MARK = "report.json"
 
-class WrittenFolder:
-    """A folder that is new, empty, or an earlier version of what is written now.
 
-    `mark` is the name of a JSON file that lists the folder's files. A folder with the same mark is replaced. `kind` is
-    the name of the content in messages, such as ``report``, and `option` that of the command-line option for the
-    folder, such as ``--out``. Raises a StorageError if `out` is a file, or holds files that `mark` does not list: they
+class ReportFolder:
+    """The folder of a report: a new or an empty one, or that of an earlier report, which is replaced.
+
+    ``report.json`` lists its files. Raises a StorageError if `out` is a file, or holds files that are not listed: they
     would be lost. Nothing is changed then.
     """
 
-    def __init__(self, out: Path, mark: str, kind: str, option: str) -> None:
-        self._out, self._mark = out, mark
-        self._target = out.resolve()
+    def __init__(self, out: Path) -> None:
+        self._out, self._target = out, out.resolve()
         with storage_errors(out):
             if not self._target.exists():
                 return
             if not self._target.is_dir():
-                raise StorageError(f"{out} is a file. Choose a folder for {option}.")
+                raise StorageError(f"{out} is a file. Choose a folder for --out.")
             found = sorted(_names_in(self._target))
         try:
-            ours = json.loads((self._target / mark).read_text(encoding="utf-8"))["files"]
+            ours = json.loads((self._target / _MARK).read_text(encoding="utf-8"))["files"]
         except (OSError, ValueError, KeyError, TypeError):
             ours = []
         foreign = [name for name in found if name not in ours]
         if foreign:
             raise StorageError(
-                f"{out} holds files that do not belong to a {kind}, such as {foreign[0]}. Nothing was changed. Choose "
-                f"a new or an empty {option} folder."
+                f"{out} holds files that do not belong to a report, such as {foreign[0]}. Nothing was changed. Choose "
+                "a new or an empty --out folder."
             )
 
     def replace(self, fill: Callable[[Path], None], about: Mapping[str, Any]) -> list[Path]:
         """Fill a new folder and put it in the place of the old one.
 
-        `fill` gets the new folder and writes files to it, also in subfolders. `about` is further content of the mark,
-        beside the names of the files. Returns the files, sorted by their paths.
+        `fill` gets the new folder and writes files to it, also in subfolders. `about` is further content of
+        ``report.json``. Returns the files, sorted by their paths.
 
         Raises a StorageError if the disk is full or not writable. The old folder stays then.
         """
@@ -56,8 +55,8 @@ class WrittenFolder:
             try:
                 fresh.mkdir()
                 fill(fresh)
-                files = sorted([*_names_in(fresh), self._mark])
-                write_text(fresh / self._mark, json.dumps({**about, "files": files}, indent=1) + "\n")
+                files = sorted([*_names_in(fresh), _MARK])
+                write_text(fresh / _MARK, json.dumps({**about, "files": files}, indent=1) + "\n")
                 replace_folder(fresh, target)
             finally:
                 shutil.rmtree(fresh, ignore_errors=True)

@@ -35,7 +35,7 @@ def test_labels_do_not_overlap_each_other_or_the_curves(best: float) -> None:
     point = {"series": FIXED, "cost": [1.0], "accuracy": best, "accuracy_low": best, "accuracy_high": best}
     table = pd.DataFrame(point).assign(C=0.99, beta=0.5)
     style = series_of(CALIBRATORS, [FIXED])
-    chart = frontier_chart(table, table, measured, table, "Mean samples", style, 0.99).to_dict()
+    chart = frontier_chart(table, table, measured, table, style, 0.99).to_dict()
     labelled = {row["label"]: row for data in chart["datasets"].values() for row in data if "label_at" in row}
     assert set(labelled) == set(names) - {""}
     for left in (True, False):

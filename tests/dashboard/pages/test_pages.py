@@ -9,7 +9,6 @@ from urllib.parse import quote
 
 import pytest
 
-from prmcal.dashboard.controls import context
 from prmcal.dashboard.controls.widgets import ask, link
 from prmcal.dashboard.views import leaderboard
 from prmcal.db import catalog
@@ -38,7 +37,7 @@ def test_the_first_pages_show_what_the_server_has_read_before(
 
         monkeypatch.setattr(catalog, query.__name__, read_again)
     leaderboard.show_overview(path)
-    leaderboard.show_ranking(path, context.grid_names(path), "calibration")
+    leaderboard.show_ranking(path, "calibration")
 
 
 def test_an_error_that_is_shown_again_and_again_does_not_grow(tmp_path: Path) -> None:

@@ -144,16 +144,6 @@ def test_several_means_at_once_have_the_intervals_of_each(rule: IntervalRule) ->
     np.testing.assert_allclose(together, alone, atol=1e-12)
 
 
-def test_only_the_counted_values_belong_to_a_mean() -> None:
-    random = np.random.default_rng(4)
-    values, counted = random.random((20, 6)), random.random((20, 6)) < 0.4
-    counted[:, 0], counted[:, 1] = True, np.arange(20) == 3
-    together = np.array(bounded_interval(values, upper=2.0, counted=counted))
-    alone = np.array([bounded_interval(values[chosen, i], upper=2.0) for i, chosen in enumerate(counted.T)]).T
-    assert np.isnan(together[:, 1]).all() and np.isfinite(np.delete(together, 1, axis=1)).all()
-    np.testing.assert_allclose(together, alone, atol=1e-12)
-
-
 @given(st.lists(st.floats(0, 1) | st.floats(0, 1e-9) | st.sampled_from([0.0, 1.0]), min_size=2, max_size=40))
 def test_the_likelihood_of_an_end_has_the_critical_value(values: list[float]) -> None:
     """The same distance is found by another method, also for few or almost equal values."""

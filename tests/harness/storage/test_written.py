@@ -13,7 +13,7 @@ from tests.forked import run_command
 _KILLED = """
 import os, signal, sys
 from pathlib import Path
-from prmcal.harness.storage.written import WrittenFolder, write_text
+from prmcal.harness.storage.written import ReportFolder, write_text
 
 left, out, text = int(sys.argv[1]), Path(sys.argv[2]), sys.argv[3]
 
@@ -24,7 +24,7 @@ def watch(event, arguments):
         if left < 0:
             os.kill(os.getpid(), signal.SIGKILL)
 
-folder = WrittenFolder(out, "report.json", "report", "--out")
+folder = ReportFolder(out)
 sys.addaudithook(watch)
 folder.replace(lambda fresh: [write_text(fresh / name, text) for name in ("a.txt", "b.txt")], {})
 print("left", left)
