@@ -175,7 +175,7 @@ def rows_of(found: Sequence[Solution], source: str, fields: Fields, words: Seque
     if len(prefixes):
         errors = (prefixes["reward"] - prefixes["label"]).to_numpy(np.float64)
         worth = independent(errors, prefixes["question"].to_numpy())
-        words.append(f"For their mean error, the prefixes are worth {worth:,} independent ones.")
+        words.insert(-1, f"They are worth {worth:,} independent ones.")
     if unlike:
         words.append(
             f"The scores say how many steps {len(unlike):,} texts have, such as that of {unlike[0]}."
