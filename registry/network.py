@@ -14,7 +14,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from prmcal.errors import NoAnswerError, PrmcalError
 from prmcal.registry.messages import causes_of, excerpt
@@ -83,12 +83,6 @@ class IncompleteReplyError(Exception):
     def __init__(self, text: str, response: Any = None) -> None:
         super().__init__(text)
         self.response = response
-
-
-class _Networked(Protocol):
-    patience: float
-    plugin_name: str
-    arguments: dict[str, Any]
 
 
 class NetworkFailure(NamedTuple):
@@ -177,7 +171,7 @@ def policy(whom: str, seconds: float, key: str) -> dict[str, Any]:
     }
 
 
-def patiently(plugin: _Networked, call: Callable[[], T]) -> T:
+def patiently(plugin: Any, call: Callable[[], T]) -> T:
     """Return the result of a call of a plugin, which is repeated while its network fails.
 
     Raises a NoAnswerError if the network fails for longer than the plugin's `patience`.

@@ -87,15 +87,8 @@ def prm_scores(
 ) -> tuple[PrmScore, ...]:
     """Return PRMScore overall, and of each category of PRMBench that the solutions are of.
 
-    Parameters
-    ----------
-    prefixes : DataFrame
-        As in `Scored`. A label is 1 if the step is right.
-    calibrated : ndarray of shape (prefixes,), optional
-        Calibrated rewards of questions that the fit has not seen.
-    levels : Series
-        The category of each prefix.
-    bootstrap : Bootstrap
+    `prefixes` are those of `Scored`, where a label is 1 if the step is right. `calibrated`, of shape (prefixes,), are
+    calibrated rewards of questions that the fit has not seen. `levels` are the categories of the prefixes.
     """
     steps, right = prefixes["step"].to_numpy() > 0, prefixes["label"].to_numpy() > 0.5
     question, rewards = prefixes["question"].to_numpy(np.int64), prefixes["reward"].to_numpy(np.float64)
@@ -144,15 +137,9 @@ def detection(
 ) -> tuple[Detection, ...]:
     """Return F1 with the threshold 1/2, also of calibrated rewards, and with a threshold tuned on other solutions.
 
-    Parameters
-    ----------
-    prefixes : DataFrame
-        As in `Scored`, with the numbers 0, 1, ... as its index. A label is 1 if every step so far is right.
-    calibrated : ndarray of shape (prefixes,), optional
-        Calibrated rewards of questions that the fit has not seen.
-    levels : Series
-        The subset of each prefix. With one subset, the halves of its questions take their place.
-    bootstrap : Bootstrap
+    `prefixes` are those of `Scored`, with the numbers 0, 1, ... as their index, where a label is 1 if every step so far
+    is right. `calibrated` are as in `prm_scores`. `levels` are the subsets of the prefixes. With one subset, the halves
+    of its questions take their place.
     """
     steps = _Steps(prefixes)
     wrong = np.isfinite(steps.first_error)

@@ -137,8 +137,8 @@ class HeadlessPRM(TokenClassifierPRM):
         assert isinstance(head, torch.nn.Linear)
         head.weight.data[:] = torch.from_numpy(np.stack([0 * weight, weight]))
         head.bias.data[:] = torch.tensor([0.0, bias])
-        saved = read_config(resolve_checkpoint(self.checkpoint))
-        trunk.to(getattr(torch, str(saved.get("dtype") or saved.get("torch_dtype")), torch.float32))
+        dtype = self._config.get("dtype") or self._config.get("torch_dtype")
+        trunk.to(getattr(torch, str(dtype), torch.float32))
         self._classifier.save_pretrained(folder)
         # safetensors lets only the owner read its files. The other files have the mode that the user's umask gives.
         for file in folder.glob("*.safetensors"):

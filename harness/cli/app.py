@@ -34,6 +34,14 @@ First example, without a GPU and without a download:
   prmcal run hello --out runs/hello
   prmcal leaderboard runs/hello
   prmcal dashboard runs/hello"""
+EXPLANATION = (
+    "Exit codes: 0 done, 2 bad input, 3 cells failed (run, status), 4 checks failed (check, doctor, train-prm, "
+    "rebuild), 130 interrupted, 143 ended by SIGTERM (129 by SIGHUP)."
+)
+
+
+_PLACES = {name: place for group in COMMANDS.values() for name, (place, _) in group.items()}
+_SENTENCES = {name: sentence for group in COMMANDS.values() for name, (_, sentence) in group.items()}
 
 
 class ExitCode(IntEnum):
@@ -57,16 +65,6 @@ class ExitCode(IntEnum):
     """Ctrl-C. Finished work is kept."""
     TERMINATED = 143
     """SIGTERM: a scheduler ended the run. Finished work is kept."""
-
-
-EXPLANATION = (
-    "Exit codes: 0 done, 2 bad input, 3 cells failed (run, status), 4 checks failed (check, doctor, train-prm, "
-    "rebuild), 130 interrupted, 143 ended by SIGTERM (129 by SIGHUP)."
-)
-
-
-_PLACES = {name: place for group in COMMANDS.values() for name, (place, _) in group.items()}
-_SENTENCES = {name: sentence for group in COMMANDS.values() for name, (_, sentence) in group.items()}
 
 
 class _Grouped(TyperGroup):

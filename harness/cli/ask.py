@@ -26,6 +26,15 @@ if TYPE_CHECKING:
     from prmcal.harness.inference.calibrated_prm import CalibratedPRM
     from prmcal.harness.inference.results import Solution, Trajectory
 
+_EXAMPLE = [
+    {"role": "user", "content": "Begin at 67, keeping two digits. a) subtract 4, b) add 1."},
+    {"role": "assistant", "content": "a) 67-4=63"},
+]
+_REACHABLE = (
+    "Other machines can reach this server. Whoever has the token can use its models, and it travels unencrypted: put a "
+    "proxy with TLS before the server, or leave out --host."
+)
+
 
 def ask(
     run: options.RunArgument,
@@ -101,16 +110,6 @@ def _steps(trajectory: Trajectory) -> str:
         rows.append((cut(step, width - 40), "" if raw is None else number(raw), calibrated))
     title = f"Calibrated [{rewards.levels[0]:g}, {rewards.levels[-1]:g}]" if several else "Calibrated"
     return text_table(("Step", "Reward", title), rows, width)
-
-
-_EXAMPLE = [
-    {"role": "user", "content": "Begin at 67, keeping two digits. a) subtract 4, b) add 1."},
-    {"role": "assistant", "content": "a) 67-4=63"},
-]
-_REACHABLE = (
-    "Other machines can reach this server. Whoever has the token can use its models, and it travels unencrypted: put a "
-    "proxy with TLS before the server, or leave out --host."
-)
 
 
 def serve(

@@ -11,7 +11,7 @@ import typer
 from prmcal.db.catalog import cell, metrics
 from prmcal.db.metrics import cell_number, with_terminal
 from prmcal.db.queries.cells import CellDetail, find_cell, numbered
-from prmcal.db.queries.two_cells import CellComparison, compare_cells
+from prmcal.db.queries.two_cells import compare_cells
 from prmcal.db.reader import reading
 from prmcal.db.text import formats
 from prmcal.db.text.board import Column, comparison_board, estimate, questions_board
@@ -27,6 +27,9 @@ _JOB_WEIGHTS = {
 }
 """The columns of the table of jobs. Those with the largest weights are left out first."""
 
+_SECTION = with_terminal("")
+"""The end of the names of metrics that count terminal prefixes."""
+
 
 def show(
     cell: options.CellArgument,
@@ -41,10 +44,7 @@ def show(
 
 
 def render_cell(directory: Path, name: str, width: int | None = None) -> str:
-    """Return a cell of a run's folder as text. The name is one that :func:`prmcal.db.queries.cells.find_cell` takes.
-
-    Raise PrmcalError if there is no such run or cell.
-    """
+    """Return a cell of a run's folder as text. The name is one that `find_cell` takes."""
     with reading(RunFolder(directory).results()) as source:
         cell_id = find_cell(source, name)
         detail, short = cell(source, cell_id), cell_number(numbered(source)[cell_id])
@@ -109,10 +109,6 @@ def _texts(rows: list[dict[str, Any]], name: str, absent: str = "") -> tuple[str
     return tuple(formats.amount(value) if isinstance(value, float) else str(value) for value in values)
 
 
-_SECTION = with_terminal("")
-"""The end of the names of metrics that count terminal prefixes."""
-
-
 def compare(
     first: Annotated[str, argument("A", WORDS["compare"]["first"])],
     second: Annotated[str, argument("B", WORDS["compare"]["second"])],
@@ -131,15 +127,21 @@ def compare(
 def render_comparison(
     directory: Path, first: str, second: str, output_format: str = "table", width: int | None = None
 ) -> str:
-    """Compare two cells of a run and return the result in one of the formats. ``csv`` leaves out the questions.
-
-    Raise PrmcalError if there is no such format, run or cell, or the cells cannot be compared.
-    """
+    """Compare two cells of a run and return the result in one of the formats. ``csv`` leaves out the questions."""
     options.one_of("--format", output_format, options.FORMATS)
     published = RunFolder(directory).results()
     found = compare_cells(published, find_cell(published, first), find_cell(published, second))
     if output_format == "json":
-        return json.dumps(_comparison_data(found), indent=1) + "\n"
+        data = {
+            "a": options.plain_row(found.a),
+            "b": options.plain_row(found.b),
+            "questions": found.questions,
+            "prefixes_a": found.prefixes and found.prefixes[0],
+            "prefixes_b": found.prefixes and found.prefixes[1],
+            "metrics": [options.plain_row(row) for row in found.table.to_dict("records")],
+            "differing_questions": [options.plain_row(row) for row in found.differing.to_dict("records")],
+        }
+        return json.dumps(data, indent=1) + "\n"
     if output_format == "csv":
         return options.exported(found.table, output_format)
     numbers = numbered(published)
@@ -148,8 +150,10 @@ def render_comparison(
         for side, row in (("A", found.a), ("B", found.b))
     ]
     board, questions = comparison_board(found), questions_board(found)
-    sections = _sections(found)
-    if sections:
+    # The metrics that count terminal prefixes are the last ones, if there are any.
+    ends, sections = [metric.endswith(_SECTION) for metric in found.table["metric"]], {}
+    if any(ends) and all(ends[-sum(ends) :]):
+        sections[len(ends) - sum(ends)] = f"With terminal prefixes (METRIC{_SECTION})"
         board = comparison_board(found, lambda metric: metric.removesuffix(_SECTION))
     parts = [
         "\n".join(wrapped(line, width, hanging="   ") for line in cells),
@@ -161,22 +165,3 @@ def render_comparison(
     if len(found.differing):
         parts += [wrapped(f"{questions.title}:", width), options.fitted(questions.columns, width)]
     return "\n\n".join(parts) + "\n"
-
-
-def _sections(found: CellComparison) -> dict[int, str]:
-    """Return the heading above the metrics that count terminal prefixes, if they are the last ones."""
-    ends = [metric.endswith(_SECTION) for metric in found.table["metric"]]
-    first = len(ends) - sum(ends)
-    return {first: f"With terminal prefixes (METRIC{_SECTION})"} if any(ends) and all(ends[first:]) else {}
-
-
-def _comparison_data(found: CellComparison) -> dict[str, Any]:
-    return {
-        "a": options.plain_row(found.a),
-        "b": options.plain_row(found.b),
-        "questions": found.questions,
-        "prefixes_a": found.prefixes and found.prefixes[0],
-        "prefixes_b": found.prefixes and found.prefixes[1],
-        "metrics": [options.plain_row(row) for row in found.table.to_dict("records")],
-        "differing_questions": [options.plain_row(row) for row in found.differing.to_dict("records")],
-    }

@@ -43,15 +43,12 @@ def check(
 def check_plugins(
     name: str, kind: str | None, arguments: Sequence[str], weights: Path | None = None
 ) -> tuple[str, bool]:
-    """Run the conformance checks. A PRM with published weights is also compared with its published rewards.
+    """Run the conformance checks on a plugin, or on all plugins that a Python file registers.
 
-    All plugins that a Python file registers are checked. One that needs arguments which are not given is named in the
-    report, and the others are checked. The values of arguments are YAML, and each plugin of a file gets those that it
-    takes.
+    One that needs arguments which are not given is named in the report. The values of arguments are YAML, and each
+    plugin of a file gets those that it takes. A PRM with published weights is also compared with its published rewards.
 
     Returns the report, in lines of at most 80 columns, and whether all plugins were checked and no check failed.
-
-    Raises a PrmcalError if the kind or the name is unknown, the name is ambiguous, or an argument is wrong.
     """
     if kind is not None:
         one_of("--kind", kind, list(KINDS))

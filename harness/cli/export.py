@@ -18,6 +18,7 @@ from prmcal.harness.storage.store import Store
 from prmcal.steps import join_steps, split_steps
 
 _SUFFIXES = (".jsonl", ".json", ".parquet")
+_TEXTS = ("question", "reasoning_prefix")
 
 
 def export(
@@ -46,11 +47,8 @@ def write_success_rates(directory: Path, out: Path) -> int:
     """Write the success rates of all prefixes of a run, and return their number.
 
     The published fields are `question`, `reasoning_prefix` (steps separated by blank lines; empty for the question
-    alone) and `success_prob`. The rows also have `llm`, `dataset`, `split`, `question_id`, `trajectory`, `step`,
-    `successes` and `follow_ups`.
-
-    Raises a PrmcalError if the name of the file has another suffix, or the run has no success rates. Raises a
-    StorageError if the file cannot be written.
+    alone) and `success_prob`. Raises a PrmcalError if the name of the file has another suffix, the run has no success
+    rates, or the file cannot be written.
     """
     if out.suffix not in _SUFFIXES:
         raise PrmcalError(f"--success-rates must end in {', '.join(_SUFFIXES)}. Got '{out}'.")
@@ -70,7 +68,12 @@ def write_success_rates(directory: Path, out: Path) -> int:
             if job.kind == "success" and store.manifest(shard.ref) is not None
         ]
         if counts:
-            frames.append(_added_up(pd.concat(counts, ignore_index=True)))
+            # A prefix has a row for each block of follow-ups.
+            keys = [*_TEXTS, *labels, "question_id", "trajectory", "step"]
+            blocks = pd.concat(counts, ignore_index=True).groupby(keys, as_index=False, sort=False)
+            added = blocks[["successes", "follow_ups"]].sum()
+            added.insert(2, "success_prob", added["successes"] / added["follow_ups"])
+            frames.append(added)
     if not frames:
         raise PrmcalError(f"{directory} has no success rates yet. Run its grid.")
     rows = pd.concat(frames, ignore_index=True)
@@ -94,12 +97,3 @@ def _success_rows(context: Context, shard: Shard[Parameters], questions: Mapping
         for row in counts.itertuples(index=False)
     ]
     return counts.assign(question=counts["question_id"].map(questions), reasoning_prefix=prefixes)
-
-
-def _added_up(rows: pd.DataFrame) -> pd.DataFrame:
-    """Add up the blocks of follow-ups of each prefix, and compute its success rate."""
-    first = ["question", "reasoning_prefix"]
-    keys = [*first, "llm", "dataset", "split", "question_id", "trajectory", "step"]
-    added = rows.groupby(keys, as_index=False, sort=False)[["successes", "follow_ups"]].sum()
-    added.insert(2, "success_prob", added["successes"] / added["follow_ups"])
-    return added

@@ -1,9 +1,10 @@
-"""Commands for files: export-prm, gc, rebuild."""
+"""Commands for the folders of runs: export-prm, gc, merge, rebuild."""
 
 import re
 import shlex
 import shutil
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
@@ -29,6 +30,8 @@ from prmcal.harness.execution.run import rebuild_database
 from prmcal.harness.jobs.parameters import FitParameters
 from prmcal.harness.jobs.plugin_calls import plugin_guard
 from prmcal.harness.merging.again import compare_again
+from prmcal.harness.merging.merge import merge as merge_folders
+from prmcal.harness.merging.union import Union
 from prmcal.harness.planning.plan import Plan, with_inputs
 from prmcal.harness.planning.saved import existing_plan, load_plugins_of
 from prmcal.harness.storage.folder import RunFolder
@@ -108,6 +111,43 @@ def _folders(root: Path) -> list[Path]:
     if not root.is_dir():
         return []
     return sorted(path for path in root.iterdir() if path.is_dir() and not path.is_symlink())
+
+
+@ending_cleanly()
+def merge(
+    runs: Annotated[list[Path], argument("RUN...", WORDS["merge"]["runs"])],
+    out: Annotated[Path, option("DIR", WORDS["merge"]["out"])],
+) -> None:
+    """Join the results of several runs in one folder.
+
+    All commands read it like the folder of one run. Rows are those of all runs. Where several runs have the same one,
+    that of the first stays, and it says by how much another one differs. If a merge is interrupted, run the same
+    command again.
+    """
+    for line in _merged(merge_folders(runs, out), out):
+        # The following lines of an item are indented like its first one.
+        typer.echo(wrapped(line.strip(), indent="  " if line.startswith(" ") else ""), err=True)
+
+
+def _merged(union: Union, out: Path) -> Iterator[str]:
+    cells = union.plan.cells
+    done = sum(bool(cell.source) for cell in cells)
+    yield f"Merged {counted(len(union.sources), 'run')} into {out}: {counted(len(cells), 'cell')}, {done:,} done."
+    different = sum(bool(cell.difference) for cell in cells)
+    if different:
+        yield (
+            f"Runs differ under one key in {counted(different, 'cell')}. The values are those of the first run. "
+            f"`prmcal leaderboard {out} --table calibration` says by how much they differ."
+        )
+    names = [
+        f"  {kind} {old} of {folder}: {new}"
+        for folder, renamed in union.renamed.items()
+        for (kind, old), new in renamed.items()
+    ]
+    if names:
+        yield "Names that mean other things in an earlier run got the name of their folder:"
+        yield from names
+    yield f"Next: prmcal leaderboard {out}"
 
 
 @ending_cleanly()

@@ -35,6 +35,12 @@ from prmcal.harness.terminal import UNLIMITED, wrapped
 from prmcal.registry.messages import meant
 
 TABLES = ("overview", *LEADERBOARDS)
+_NAMES = (*PLACE, "strategy", "calibrator")
+_IDENTITY = ("number", "strategy", "calibrator")
+_SETTINGS = ("target", "level")
+_COUNTS = ("questions", "rows")
+_SHARED = (*PLACE, *_SETTINGS, "strategy", "calibrator", "status")
+"""The columns that are shown once above the table if they are the same in all rows."""
 
 
 def leaderboard(
@@ -56,14 +62,10 @@ def leaderboard(
     Tables fit the terminal: they leave out columns and say which. Output that goes into a file or a pipe is 100 columns
     wide unless the variable COLUMNS says otherwise.
     """
-    text = render_leaderboard(
-        directory,
-        table,
-        output_format,
-        filters=options.given(llm=llm, prm=prm, calibrator=calibrator, dataset=dataset, strategy=strategy),
-        width=UNLIMITED if wide else None,
-    )
-    typer.echo(text, nl=False)
+    names = {"llm": llm, "prm": prm, "calibrator": calibrator, "dataset": dataset, "strategy": strategy}
+    filters = {kind: listed for kind, listed in names.items() if listed}
+    width = UNLIMITED if wide else None
+    typer.echo(render_leaderboard(directory, table, output_format, filters=filters, width=width), nl=False)
 
 
 def render_leaderboard(
@@ -74,10 +76,7 @@ def render_leaderboard(
     filters: Mapping[str, Sequence[str]] | None = None,
     width: int | None = None,
 ) -> str:
-    """Return a leaderboard of a run's folder in one of the formats. The parameters are the options of the command.
-
-    A table of unlimited width has all metrics. Raise PrmcalError if there is no such table, format, name or run.
-    """
+    """Return a leaderboard of a run's folder. The parameters are the options of the command."""
     options.one_of("--table", table, TABLES)
     options.one_of("--format", output_format, options.FORMATS)
     published = RunFolder(directory).results()
@@ -173,14 +172,6 @@ def _check_filters(published: Path, table: str, filters: Mapping[str, Sequence[s
             if name not in of_kind:
                 hint = meant(name, of_kind, f"There are: {', '.join(of_kind) or 'none'}.")
                 raise PrmcalError(f"--{kind}: the grid has no {kind} '{name}'. {hint}")
-
-
-_NAMES = (*PLACE, "strategy", "calibrator")
-_IDENTITY = ("number", "strategy", "calibrator")
-_SETTINGS = ("target", "level")
-_COUNTS = ("questions", "rows")
-_SHARED = (*PLACE, *_SETTINGS, "strategy", "calibrator", "status")
-"""The columns that are shown once above the table if they are the same in all rows."""
 
 
 def board_text(found: Board, width: int | None = None) -> str:

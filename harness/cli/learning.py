@@ -62,10 +62,8 @@ def list_plugins(
 def render_plugins(kind: str | None, name: str | None = None) -> str:
     """Return the registered plugins with their classes: a table for each kind, or for one of them.
 
-    If the kind is "calibrator", the table says what each calibrator reads, predicts, costs and is known by. With a
-    name, it has the arguments of this plugin.
-
-    Raises a PrmcalError if there is no such kind or plugin.
+    That of the calibrators says what each reads, predicts, costs and is known by. With a name, the arguments of this
+    plugin are returned.
     """
     if kind is not None:
         options.one_of("KIND", kind, list(KINDS))
@@ -128,23 +126,14 @@ def doctor(
     It lists the packages and the hardware. With GRID it also lists what the grid still needs. It looks into its files
     and at the headers of its checkpoints, and sends one request to each of its servers.
     """
-    typer.echo(_machine_report())
-    if grid is not None and _needs(options.read(grid, None, plugin)):
-        raise typer.Exit(ExitCode.FAILED_CHECKS)
-
-
-def _machine_report() -> str:
-    """Return the packages with their versions, the hardware and the GPUs. Loads none of them."""
     machine = [[name, str(value)] for name, value in hardware().items()]
     machine.append(["free_disk_gib", f"{shutil.disk_usage(Path.cwd()).free / 2**30:.1f}"])
     machine += [["GPU", line] for line in describe_gpus("memory.used") or ["none"]]
-    return "\n\n".join(
-        [
-            f"Python {sys.version.split()[0]}, prmcal {prmcal.__version__}",
-            text_table(["package", "version", "extra"], _packages()),
-            text_table(["machine", ""], machine),
-        ]
-    )
+    typer.echo(f"Python {sys.version.split()[0]}, prmcal {prmcal.__version__}\n")
+    typer.echo(f"{text_table(['package', 'version', 'extra'], _packages())}\n")
+    typer.echo(text_table(["machine", ""], machine))
+    if grid is not None and _needs(options.read(grid, None, plugin)):
+        raise typer.Exit(ExitCode.FAILED_CHECKS)
 
 
 def _needs(grid: GridSpec) -> dict[str, int]:
@@ -163,7 +152,9 @@ def _needs(grid: GridSpec) -> dict[str, int]:
     for kind, spec in entries:
         missing = [needs.setdefault(each, len(needs) + 1) for each in found[id(spec)]]
         state = f"needs {', '.join(map(str, missing))}" if missing else "ready"
-        size = _memory(kind, spec)
+        known = kind in ("llm", "prm") and spec.plugin in KINDS[kind].names()
+        parameters = billions(checkpoint_of(kind, spec.reference())) if known else None
+        size = "" if parameters is None else f"{2 * parameters:g} GB"
         gpus = spec.reference().gpus
         gpus = len(visible_gpus()) if gpus == ALL_GPUS else gpus
         spread = f" on {gpus} GPUs" if size and gpus > 1 else ""
@@ -194,13 +185,6 @@ def _problems(kind: str, spec: PluginSpec, grid: GridSpec, questions: Questions)
         yield " ".join(str(problem.error).split())
     for checkpoint in absent_checkpoints(plugin):
         yield f"{checkpoint} is not on this machine: hf download {checkpoint.partition('@')[0]}"
-
-
-def _memory(kind: str, spec: PluginSpec) -> str:
-    """Return the size of a model's weights at 2 bytes per parameter; empty if it is not known."""
-    known = kind in ("llm", "prm") and spec.plugin in KINDS[kind].names()
-    size = billions(checkpoint_of(kind, spec.reference())) if known else None
-    return "" if size is None else f"{2 * size:g} GB"
 
 
 def _packages() -> list[list[str]]:

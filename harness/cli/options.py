@@ -70,11 +70,6 @@ LimitOption = Annotated[int | None, option("N", WORDS["common"]["limit"], "--lim
 OnlyOption = Annotated[list[str] | None, option("KIND=NAME", WORDS["common"]["only"], "--only")]
 
 
-def given(**names: list[str] | None) -> dict[str, list[str]]:
-    """Return the names by which cells are chosen, by their kind, without the kinds that no option names."""
-    return {kind: listed for kind, listed in names.items() if listed}
-
-
 def tell(text: str) -> None:
     """Print a text on standard error. If the terminal was closed, the command goes on to its end."""
     with suppress(OSError):
@@ -90,10 +85,7 @@ def load_plugins(files: Sequence[Path] | None) -> None:
 
 
 def names_by_kind(only: Sequence[str] | None) -> dict[str, list[str]]:
-    """Return the names of ``--only KIND=NAME`` by their kind.
-
-    Raises a PrmcalError if a value is not of this form.
-    """
+    """Return the names of ``--only KIND=NAME`` by their kind. Raises a PrmcalError if one is not of this form."""
     found: dict[str, list[str]] = {}
     for each in only or []:
         kind, equals, name = each.partition("=")
@@ -112,10 +104,7 @@ def read(grid: str, limit: int | None, plugin_files: Sequence[Path] | None) -> "
 
 
 def one_of(option: str, value: str, known: Sequence[str]) -> None:
-    """Check that the value of an option is known.
-
-    Raises a PrmcalError if it is not: the message names the known values.
-    """
+    """Raise a PrmcalError, which names the known values, unless the value of an option is known."""
     if value not in known:
         raise PrmcalError(f"{option} must be one of {', '.join(known)}. Got '{value}'.")
 

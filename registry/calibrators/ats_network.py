@@ -6,13 +6,23 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.nn import functional
 
 from prmcal.arrays import Floats, Ints
 from prmcal.registry.calibrators.networks import Trained, train
 from prmcal.registry.contracts.data import HiddenStates, StateRows
-from prmcal.registry.prms.token_tree import ROOT, TokenTree, collate_token_trees
+from prmcal.registry.prms.token_tree import ROOT, TokenTree, collate_token_trees, renumbered
+
+LARGEST_TEMPERATURE = 100.0
+"""Temperatures lie in [1 / LARGEST_TEMPERATURE, LARGEST_TEMPERATURE], as in the calibrator ``temperature``."""
+
+_LIMIT = math.log(LARGEST_TEMPERATURE)
+_FARTHEST_START = 0.9
+"""Share of the limit within which training starts. Nearer to the limit, gradients almost vanish."""
+
+_ROTARY_BASE = 10_000.0
+_NORM_EPSILON = 1e-6
 
 
 @dataclass(frozen=True)
@@ -65,25 +75,9 @@ def _path(leaf: int, parents: list[int], known: dict[int, int]) -> list[int]:
 
 def _question_tree(rows: list[int], depths: dict[int, int], features: HiddenStates) -> QuestionTree:
     nodes = np.array(sorted(depths), dtype=np.int64)
-    parents = features.parents[nodes]
-    tree = TokenTree(
-        input_ids=nodes,
-        position_ids=np.array([depths[node] for node in nodes.tolist()], dtype=np.int64),
-        parents=np.where(parents == ROOT, ROOT, np.searchsorted(nodes, parents)),
-        leaves=np.searchsorted(nodes, features.leaves[rows]),
-    )
+    places = np.array([depths[node] for node in nodes.tolist()], dtype=np.int64)
+    tree = TokenTree(nodes, places, *renumbered(nodes, features.parents[nodes], features.leaves[rows]))
     return QuestionTree(int(nodes[0]), np.array(rows, dtype=np.int64), tree)
-
-
-LARGEST_TEMPERATURE = 100.0
-"""Temperatures lie in [1 / LARGEST_TEMPERATURE, LARGEST_TEMPERATURE], as in the calibrator ``temperature``."""
-
-_LIMIT = math.log(LARGEST_TEMPERATURE)
-_FARTHEST_START = 0.9
-"""Share of the limit within which training starts. Nearer to the limit, gradients almost vanish."""
-
-_ROTARY_BASE = 10_000.0
-_NORM_EPSILON = 1e-6
 
 
 class TemperatureHead(nn.Module):
@@ -92,8 +86,8 @@ class TemperatureHead(nn.Module):
     The arguments are the width of the PRM's states, and the width, the blocks and the attention heads of this head.
     """
 
-    mean: torch.Tensor
-    scale: torch.Tensor
+    mean: Tensor
+    scale: Tensor
     """Mean and standard deviation that standardise the states. Of shape (states_width,)."""
 
     def __init__(self, states_width: int, width: int, layers: int, heads: int) -> None:
@@ -105,9 +99,7 @@ class TemperatureHead(nn.Module):
         self.norm = nn.RMSNorm(width, eps=_NORM_EPSILON)
         self.output = nn.Linear(width, 1)
 
-    def forward(
-        self, states: torch.Tensor, position_ids: torch.Tensor, attention_mask: torch.Tensor
-    ) -> torch.Tensor:
+    def forward(self, states: Tensor, position_ids: Tensor, attention_mask: Tensor) -> Tensor:
         """Return log T at every token, of shape (B, L), for states of shape (B, L, states_width).
 
         `position_ids` and `attention_mask` come from :func:`prmcal.registry.prms.token_tree.collate_token_trees`.
@@ -115,7 +107,7 @@ class TemperatureHead(nn.Module):
         hidden = self.project((states - self.mean) / self.scale)
         for block in self.blocks:
             hidden = block(hidden, position_ids, attention_mask)
-        unbounded: torch.Tensor = self.output(self.norm(hidden))[..., 0]
+        unbounded: Tensor = self.output(self.norm(hidden))[..., 0]
         return _LIMIT * torch.tanh(unbounded / _LIMIT)
 
     def set_temperature(self, temperature: float) -> None:
@@ -143,9 +135,7 @@ class _Block(nn.Module):
         self.up = nn.Linear(width, inner, bias=False)
         self.down = nn.Linear(inner, width, bias=False)
 
-    def forward(
-        self, hidden: torch.Tensor, position_ids: torch.Tensor, attention_mask: torch.Tensor
-    ) -> torch.Tensor:
+    def forward(self, hidden: Tensor, position_ids: Tensor, attention_mask: Tensor) -> Tensor:
         projected = self.query_key_value(self.attention_norm(hidden))
         query, key, value = projected.unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
         attended = functional.scaled_dot_product_attention(
@@ -153,11 +143,11 @@ class _Block(nn.Module):
         )
         hidden = hidden + self.attention_output(attended.transpose(1, 2).flatten(-2))
         normed = self.gated_norm(hidden)
-        added: torch.Tensor = hidden + self.down(functional.silu(self.gate(normed)) * self.up(normed))
+        added: Tensor = hidden + self.down(functional.silu(self.gate(normed)) * self.up(normed))
         return added
 
 
-def _rotated(vectors: torch.Tensor, position_ids: torch.Tensor) -> torch.Tensor:
+def _rotated(vectors: Tensor, position_ids: Tensor) -> Tensor:
     """Rotary position embedding of vectors of shape (B, heads, L, size)."""
     half = vectors.shape[-1] // 2
     frequencies = _ROTARY_BASE ** (-torch.arange(half, dtype=vectors.dtype) / half)
@@ -193,7 +183,7 @@ def make_head(mean: Floats, scale: Floats, width: int, layers: int, heads: int, 
 
 def log_temperatures_of_rows(
     head: TemperatureHead, states: StateRows, trees: Sequence[QuestionTree]
-) -> torch.Tensor:
+) -> Tensor:
     """Return log T of the trees' prefixes, in the order of the trees and of their rows, of shape (prefixes,).
 
     The trees are one batch. The result has the type of the head's weights.
@@ -205,7 +195,7 @@ def log_temperatures_of_rows(
     everywhere = head(torch.from_numpy(states[nodes.numpy()]).to(dtype), **inputs)
     rows = np.repeat(np.arange(len(trees)), [len(each.rows) for each in trees])
     leaves = np.concatenate([each.tree.leaves for each in trees])
-    at_leaves: torch.Tensor = everywhere[torch.from_numpy(rows), torch.from_numpy(leaves)]
+    at_leaves: Tensor = everywhere[torch.from_numpy(rows), torch.from_numpy(leaves)]
     return at_leaves
 
 
@@ -234,7 +224,7 @@ def train_head(
     follow_ups = int(n[_rows([tree for of_question in questions for tree in of_question])].sum())
     logit, right, all_ = (torch.tensor(each) for each in (features.logit, k, n))
 
-    def loss_of(batch: Sequence[QuestionTree]) -> torch.Tensor:
+    def loss_of(batch: Sequence[QuestionTree]) -> Tensor:
         """The negative log-likelihood of the batch's follow-ups."""
         rows = torch.from_numpy(_rows(batch))
         scaled = logit[rows] * torch.exp(-log_temperatures_of_rows(head, features.states, batch))

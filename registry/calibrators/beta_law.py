@@ -7,9 +7,6 @@ import scipy  # its parts are imported when they are used
 
 from prmcal.arrays import Floats, Ints
 
-_LEAST = 1e-6
-"""Added to both parameters of the Beta distribution, as in the code of BetaPRM."""
-
 _PULL = 1e-6
 _MOST_ROUNDS = 5
 _SETTLED = 1e-3
@@ -34,9 +31,14 @@ def mean_and_size(law: Floats, least_size: float, inputs: Floats) -> tuple[Float
     return scipy.special.expit(log_odds), np.logaddexp(0, before) + least_size
 
 
+def beta_parameters(mean: Floats, size: Floats | float) -> tuple[Floats, Floats]:
+    """Return both parameters of Beta distributions, with 1e-6 added as in the code of BetaPRM."""
+    return mean * size + 1e-6, (1 - mean) * size + 1e-6
+
+
 def negative_log_likelihood(mean: Floats, size: Floats, k: Ints, n: Ints) -> Floats:
     """Return the negative Beta-Binomial log-likelihood of k of n in nats, of shape (rows,), without ln C(n, k)."""
-    a, b = mean * size + _LEAST, (1 - mean) * size + _LEAST
+    a, b = beta_parameters(mean, size)
     return np.asarray(scipy.special.betaln(a, b) - scipy.special.betaln(k + a, n - k + b), dtype=np.float64)
 
 
@@ -54,15 +56,13 @@ def fit_beta_law(
     has no maximum. The search begins at `near`, such as the solution of a similar problem. The three numbers are at
     least 0.
     """
-    from scipy.optimize import minimize
-
     law, residuals = near, np.zeros(len(inputs))
     strength = np.full(start.shape, decay)
     strength[:, [0, -1]] = _PULL
     for _ in range(_MOST_ROUNDS if lam else 1):
         if lam:
             residuals = np.abs(mean_and_size(law, least_size, inputs)[0] - k / n)
-        found = minimize(
+        found = scipy.optimize.minimize(
             _loss,
             law.ravel(),
             (inputs, k, n, lam * residuals, start.ravel(), strength.ravel(), least_size),
@@ -79,7 +79,7 @@ def fit_beta_law(
 
 def beta_quantiles(mean: Floats, size: Floats, levels: Sequence[float]) -> Floats:
     """Return the quantiles of Beta distributions at ascending levels, in [0, 1], of shape (rows, levels)."""
-    a, b = mean * size + _LEAST, (1 - mean) * size + _LEAST
+    a, b = beta_parameters(mean, size)
     found = np.stack([scipy.special.betaincinv(a, b, level) for level in levels], axis=1)
     # Where nearly all of the mass is at 0 and 1, the inverse can fail. The law is then that of one coin.
     coin = (np.asarray(levels)[None, :] > 1 - mean[:, None]).astype(np.float64)
@@ -101,7 +101,7 @@ def _loss(
     """The loss with its penalties, and its gradient by the flat weights."""
     law = flat.reshape(2, -1)
     mean, size = mean_and_size(law, least_size, inputs)
-    a, b = mean * size + _LEAST, (1 - mean) * size + _LEAST
+    a, b = beta_parameters(mean, size)
     rows = len(inputs)
     loss = float(np.sum(negative_log_likelihood(mean, size, k, n) + cost_of_size * size)) / rows
     both = scipy.special.digamma(n + a + b) - scipy.special.digamma(a + b)

@@ -3,13 +3,14 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from operator import attrgetter
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import scipy  # its parts are imported when they are used
 
-from prmcal.arrays import Bools, Floats, Ints
+from prmcal.arrays import Floats, Ints
 from prmcal.registry.contracts.calibrator import Calibrator
 from prmcal.registry.contracts.plugin import Seed, Share
 from prmcal.registry.plugins import calibrators, plugin_entry
@@ -97,35 +98,17 @@ class ConformalBound(Calibrator):
         name, arguments = plugin_entry("calibrator", self.calibrator)
         return calibrators.create(name, **arguments)
 
-    @property
-    def reads(self) -> Literal["reward", "logit", "hidden", "prm"]:  # type: ignore[override]
-        """The input of the wrapped calibrator."""
-        return self.wrapped.reads
+    # These are those of the wrapped calibrator.
+    reads: ClassVar[Any] = property(attrgetter("wrapped.reads"))  # type: ignore[misc]
+    any_level: ClassVar[Any] = property(attrgetter("wrapped.any_level"))  # type: ignore[misc]
+    training_passes: ClassVar[Any] = property(attrgetter("wrapped.training_passes"))  # type: ignore[misc]
+    reading_passes: ClassVar[Any] = property(attrgetter("wrapped.reading_passes"))  # type: ignore[misc]
+    trains_apart: ClassVar[Any] = property(attrgetter("wrapped.trains_apart"))  # type: ignore[misc]
 
     @property
     def levels(self) -> tuple[float, ...]:  # type: ignore[override]
         """The levels of the wrapped calibrator and of the bound, ascending."""
         return tuple(sorted({*self.wrapped.levels, self.level}))
-
-    @property
-    def any_level(self) -> bool:  # type: ignore[override]
-        """True if the wrapped calibrator predicts any level."""
-        return self.wrapped.any_level
-
-    @property
-    def training_passes(self) -> int:  # type: ignore[override]
-        """Those of the wrapped calibrator."""
-        return self.wrapped.training_passes
-
-    @property
-    def reading_passes(self) -> int:  # type: ignore[override]
-        """Those of the wrapped calibrator."""
-        return self.wrapped.reading_passes
-
-    @property
-    def trains_apart(self) -> bool:  # type: ignore[override]
-        """Tells whether the wrapped calibrator trains the PRM on each prefix by itself."""
-        return self.wrapped.trains_apart
 
     def check_arguments(self) -> None:
         """Raise ValueError or a PluginError if `calibrator` does not describe a calibrator that can be wrapped."""
@@ -144,7 +127,9 @@ class ConformalBound(Calibrator):
         """Fit the wrapped calibrator to some questions, and the correction to the held-out ones."""
         self.check_calibration_data(features, k, n)
         groups = self.question_numbers(features, questions)
-        held_out = self._held_out(groups)
+        numbers = np.unique(groups)
+        count = min(round(self.share * len(numbers)), len(numbers) - 1)
+        held_out = np.isin(groups, np.random.default_rng(self.seed).permutation(numbers)[:count])
         fitted, held = np.flatnonzero(~held_out), np.flatnonzero(held_out)
         self.wrapped.support = self.support
         grouping: dict[str, Any] = {"questions": groups[fitted]} if self.wrapped.grouped else {}
@@ -209,12 +194,6 @@ class ConformalBound(Calibrator):
             return k / n
         limits = scipy.special.betaincinv(np.maximum(k, 1), n - k + 1, self.level / 2)
         return np.where(k > 0, limits, 0.0)
-
-    def _held_out(self, groups: Ints) -> Bools:
-        numbers = np.unique(groups)
-        count = min(round(self.share * len(numbers)), len(numbers) - 1)
-        chosen = np.random.default_rng(self.seed).permutation(numbers)[:count]
-        return np.isin(groups, chosen)
 
     @property
     def _nearest(self) -> float:

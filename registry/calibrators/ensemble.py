@@ -9,6 +9,7 @@ import numpy as np
 import scipy  # its parts are imported when they are used
 
 from prmcal.arrays import Bools, Floats, Floats32, Ints
+from prmcal.registry.calibrators.beta_law import beta_parameters
 from prmcal.registry.calibrators.heads import HeadCalibrator, held_out_rows
 from prmcal.registry.contracts import plugin
 
@@ -36,16 +37,14 @@ def fit_mixture_size(means: Floats, weights: Floats, k: Ints, n: Ints) -> float:
 
     Each row has Beta distributions with these `means` and `weights`, of shape (rows, points), and one size for all.
     """
-    from scipy.optimize import minimize_scalar
-
     low, high = map(np.log, _SIZES)
 
     def loss(log_size: float) -> float:
-        a, b = _parameters(means, float(np.exp(log_size)))
+        a, b = beta_parameters(means, float(np.exp(log_size)))
         each = scipy.special.betaln(k[:, None] + a, (n - k)[:, None] + b) - scipy.special.betaln(a, b)
         return -float(scipy.special.logsumexp(each, axis=1, b=weights).sum())
 
-    return float(np.exp(minimize_scalar(loss, bounds=(low, high), method="bounded").x))
+    return float(np.exp(scipy.optimize.minimize_scalar(loss, bounds=(low, high), method="bounded").x))
 
 
 def beta_mixture_quantiles(means: Floats, weights: Floats, size: float, levels: Sequence[float]) -> Floats:
@@ -56,7 +55,7 @@ def beta_mixture_quantiles(means: Floats, weights: Floats, size: float, levels: 
     found = np.empty((len(means), len(levels)))
     for first in range(0, len(means), _ROWS):
         part = slice(first, first + _ROWS)
-        a, b = _parameters(means[part], size)
+        a, b = beta_parameters(means[part], size)
         for column, level in enumerate(levels):
             low, high = np.zeros(len(a)), np.ones(len(a))
             for _ in range(_HALVINGS):
@@ -65,13 +64,6 @@ def beta_mixture_quantiles(means: Floats, weights: Floats, size: float, levels: 
                 low, high = np.where(below, middle, low), np.where(below, high, middle)
             found[part, column] = (low + high) / 2
     return found
-
-
-def _parameters(means: Floats, size: float) -> tuple[Floats, Floats]:
-    return means * size + 1e-6, (1 - means) * size + 1e-6
-
-
-_NO_SIZE = 1.0
 
 
 @dataclass(eq=False)
@@ -161,7 +153,7 @@ class Ensemble(HeadCalibrator):
                 )
         self.heads_, self.beliefs_ = networks.flat_weights(heads), networks.flat_weights(beliefs)
         self.shape_ = [self.heads, self.width]
-        self.size_ = _NO_SIZE
+        self.size_ = 1.0
         if self.spread == "mixture":
             chosen = held_out if held_out.any() else ~held_out
             means, weights = self._means_and_weights(inputs[chosen])

@@ -16,6 +16,11 @@ _MOST_HALVINGS = 60
 _DECREMENT = 1e-20
 """The fit ends when a Newton step would lower the loss by less than about this."""
 
+_IDENTITY = np.array([1.0, 1.0, 0.0])
+"""The weights of the calibration map that changes nothing."""
+_HOTTEST = float(np.log(100.0))
+_POINTS = 401
+
 
 def fit_logistic(
     inputs: Floats, k: Floats | Ints, n: Floats | Ints, centre: Floats, penalty: float = _PENALTY
@@ -106,10 +111,6 @@ class PlattScaling(CurveCalibrator):
         return np.asarray(scipy.special.expit(self.slope_ * scores + self.offset_), dtype=np.float64)
 
 
-_IDENTITY = np.array([1.0, 1.0, 0.0])
-"""The weights of the calibration map that changes nothing."""
-
-
 class BetaCalibration(CurveCalibrator):
     """Map the reward s to sigmoid(a ln s - b ln(1 - s) + c), with a >= 0 and b >= 0 of the largest likelihood.
 
@@ -159,10 +160,6 @@ def _inputs(logits: Floats) -> Floats:
     return np.stack([-np.logaddexp(0, -logits), np.logaddexp(0, logits), np.ones_like(logits)], axis=1)
 
 
-_HOTTEST = float(np.log(100.0))
-_POINTS = 401
-
-
 @dataclass(eq=False)
 class TemperatureScaling(CurveCalibrator):
     """Divide the logit by one temperature T > 0: the calibrated reward is sigmoid(logit / T).
@@ -198,7 +195,6 @@ class TemperatureScaling(CurveCalibrator):
 
 def _most_likely(logits: Floats, k: Ints, n: Ints) -> float:
     """The log of the temperature with the largest binomial likelihood."""
-    from scipy.optimize import brentq
 
     # The negative log-likelihood is convex in 1/T. This is its derivative by 1/T, which is 0 at the minimum.
     def slope(log_temperature: float) -> float:
@@ -208,7 +204,7 @@ def _most_likely(logits: Floats, k: Ints, n: Ints) -> float:
         return _HOTTEST
     if slope(-_HOTTEST) <= 0:
         return -_HOTTEST
-    return float(brentq(slope, -_HOTTEST, _HOTTEST, xtol=1e-12))
+    return float(scipy.optimize.brentq(slope, -_HOTTEST, _HOTTEST, xtol=1e-12))
 
 
 def _least_brier(logits: Floats, k: Ints, n: Ints) -> float:
@@ -216,7 +212,6 @@ def _least_brier(logits: Floats, k: Ints, n: Ints) -> float:
 
     The score can have several minima. The search begins at the best of many temperatures.
     """
-    from scipy.optimize import brentq
 
     def score(log_temperature: float) -> float:
         return float(np.sum(n * (scipy.special.expit(logits / np.exp(log_temperature)) - k / n) ** 2))
@@ -229,5 +224,5 @@ def _least_brier(logits: Floats, k: Ints, n: Ints) -> float:
     best = int(np.argmin([score(each) for each in tried]))
     colder, hotter = float(tried[max(best - 1, 0)]), float(tried[min(best + 1, _POINTS - 1)])
     if slope(colder) > 0 > slope(hotter):
-        return float(brentq(slope, colder, hotter, xtol=1e-12))
+        return float(scipy.optimize.brentq(slope, colder, hotter, xtol=1e-12))
     return float(tried[best])

@@ -9,7 +9,7 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import nn
+from torch import Tensor, nn
 from torch.nn import functional
 
 from prmcal.arrays import Bools, Floats32, Ints
@@ -17,6 +17,14 @@ from prmcal.errors import PluginFailedError
 from prmcal.registry.contracts.calibrator import FitSupport
 
 _LARGEST_GRADIENT = 1.0
+Batch = TypeVar("Batch")
+Module = TypeVar("Module", bound=nn.Module)
+INTERVALS = 32
+"""The levels 0, 1/32, ..., 1 are the knots of the quantile function."""
+
+_FIRST_SPREAD = 4.0
+_DRAWS = 8
+"""Levels that the pinball loss is computed at for each row of a batch."""
 
 
 class Trained(Protocol):
@@ -52,14 +60,11 @@ def one_thread(seed: int, on_gpu: bool = False) -> Iterator[None]:
         torch.set_num_threads(threads)
 
 
-Batch = TypeVar("Batch")
-
-
 def train(
     module: nn.Module,
     what: str,
     calibrator: Trained,
-    loss_of: Callable[[Batch], torch.Tensor],
+    loss_of: Callable[[Batch], Tensor],
     batches: Callable[[], Iterable[tuple[Batch, float]]],
     count: int,
     held_out_loss: Callable[[], float] | None,
@@ -115,7 +120,7 @@ def train_rows(
     module: nn.Module,
     what: str,
     calibrator: Trained,
-    loss: Callable[..., torch.Tensor],
+    loss: Callable[..., Tensor],
     data: Sequence[NDArray[Any]],
     rows: Bools,
     held_out: Bools | None = None,
@@ -124,10 +129,10 @@ def train_rows(
     tensors = [torch.from_numpy(np.asarray(each, dtype=np.float32)) for each in data]
     numbers = torch.from_numpy(np.flatnonzero(rows))
 
-    def loss_of(batch: torch.Tensor) -> torch.Tensor:
+    def loss_of(batch: Tensor) -> Tensor:
         return loss(*(each[batch] for each in tensors))
 
-    def batches() -> Iterator[tuple[torch.Tensor, float]]:
+    def batches() -> Iterator[tuple[Tensor, float]]:
         for batch in numbers[torch.randperm(len(numbers))].split(calibrator.batch_size):
             yield batch, len(batch) / len(numbers)
 
@@ -148,9 +153,6 @@ def set_flat_weights(module: nn.Module, weights: Floats32) -> None:
     nn.utils.vector_to_parameters(torch.tensor(weights), module.parameters())
 
 
-Module = TypeVar("Module", bound=nn.Module)
-
-
 def fitted(module: Module, weights: Floats32) -> Module:
     """Return a module with these weights, in float64 and in evaluation mode, as it predicts."""
     set_flat_weights(module, weights)
@@ -158,10 +160,7 @@ def fitted(module: Module, weights: Floats32) -> Module:
 
 
 def log_odds_of_all(k: Ints, n: Ints) -> float:
-    """Return the log-odds of the success rate of all follow-ups, at which a network begins. They are finite.
-
-    With few questions, there are too few steps to reach it.
-    """
+    """Return the finite log-odds of the success rate of all follow-ups, which few steps would not reach."""
     return float(np.log((k.sum() + 0.5) / ((n - k).sum() + 0.5)))
 
 
@@ -181,16 +180,14 @@ class Heads(nn.Module):
         self.last = nn.Parameter(_uniform(width, heads, width, 1))
         self.last_bias = nn.Parameter(_uniform(width, heads, 1, 1))
 
-    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+    def forward(self, inputs: Tensor) -> Tensor:
         """Return the log-odds of each head, of shape (rows, heads), for inputs of shape (rows, inputs)."""
         normal = functional.layer_norm(inputs, (self.inputs,)) * self.gain + self.shift
         hidden = functional.gelu(torch.baddbmm(self.first_bias, normal, self.first))
-        log_odds: torch.Tensor = torch.baddbmm(self.last_bias, hidden, self.last)[..., 0].T
+        log_odds: Tensor = torch.baddbmm(self.last_bias, hidden, self.last)[..., 0].T
         return log_odds
 
-    def loss(
-        self, inputs: torch.Tensor, k: torch.Tensor, n: torch.Tensor, seen: torch.Tensor
-    ) -> torch.Tensor:
+    def loss(self, inputs: Tensor, k: Tensor, n: Tensor, seen: Tensor) -> Tensor:
         """Return the sum over heads of the cross-entropy of k of n. `seen` is 1 where a head sees a row, else 0."""
         loss = _cross_entropy(self(inputs), k, n) * seen
         # The sum over heads, so that the steps of a head do not depend on the number of heads.
@@ -208,18 +205,11 @@ class BeliefNetwork(nn.Module):
         for weights in self.layers[-1].parameters():
             nn.init.zeros_(weights)
 
-    def forward(self, inputs: torch.Tensor, rewards: torch.Tensor) -> torch.Tensor:
+    def forward(self, inputs: Tensor, rewards: Tensor) -> Tensor:
         """Return the logarithms of the weights, of shape (rows, heads)."""
         return torch.log_softmax(self.layers(torch.cat([inputs, rewards], dim=1)), dim=1)
 
-    def loss(
-        self,
-        inputs: torch.Tensor,
-        log_odds: torch.Tensor,
-        k: torch.Tensor,
-        n: torch.Tensor,
-        divergence: float,
-    ) -> torch.Tensor:
+    def loss(self, inputs: Tensor, log_odds: Tensor, k: Tensor, n: Tensor, divergence: float) -> Tensor:
         """Return the mean of the weighted cross-entropy, plus `divergence` times KL(weights, equal weights).
 
         `log_odds`, of shape (rows, heads), are those of the trained heads.
@@ -231,24 +221,16 @@ class BeliefNetwork(nn.Module):
         return torch.mean(loss + divergence * ((weights * logarithms).sum(1) + equal))
 
 
-def _cross_entropy(log_odds: torch.Tensor, k: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
+def _cross_entropy(log_odds: Tensor, k: Tensor, n: Tensor) -> Tensor:
     """The cross-entropy of all follow-ups, of shape (rows, heads), for log-odds of this shape."""
     right, wrong = functional.softplus(-log_odds), functional.softplus(log_odds)
     return k[:, None] * right + (n - k)[:, None] * wrong
 
 
-def _uniform(inputs: int, *shape: int) -> torch.Tensor:
+def _uniform(inputs: int, *shape: int) -> Tensor:
     """Initial weights of a linear layer with this number of inputs, as in torch's own."""
-    weights: torch.Tensor = (2 * torch.rand(*shape) - 1) / inputs**0.5
+    weights: Tensor = (2 * torch.rand(*shape) - 1) / inputs**0.5
     return weights
-
-
-INTERVALS = 32
-"""The levels 0, 1/32, ..., 1 are the knots of the quantile function."""
-
-_FIRST_SPREAD = 4.0
-_DRAWS = 8
-"""Levels that the pinball loss is computed at for each row of a batch."""
 
 
 class MonotoneNetwork(nn.Module):
@@ -270,16 +252,16 @@ class MonotoneNetwork(nn.Module):
             self.last.bias.fill_(float(np.log(np.expm1(_FIRST_SPREAD / INTERVALS))))
             self.last.bias[0] = 0.0
 
-    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+    def forward(self, inputs: Tensor) -> Tensor:
         """Return log-odds at the knots, of shape (rows, knots), ascending, for inputs of shape (rows, inputs)."""
         outputs = self.last(functional.gelu(self.hidden(inputs)))
         rises = torch.cumsum(functional.softplus(outputs[:, 1:]), dim=1)
         rises = functional.pad(rises, (1, 0))
         middle = self.linear(inputs) + outputs[:, :1]
-        knots: torch.Tensor = middle + rises - rises[:, INTERVALS // 2, None]
+        knots: Tensor = middle + rises - rises[:, INTERVALS // 2, None]
         return knots
 
-    def loss(self, inputs: torch.Tensor, k: torch.Tensor, n: torch.Tensor, pinball: bool) -> torch.Tensor:
+    def loss(self, inputs: Tensor, k: Tensor, n: Tensor, pinball: bool) -> Tensor:
         """Return the mean loss of k of n. The pinball loss is random in training, and at fixed levels otherwise."""
         knots = self(inputs)
         if not pinball:
@@ -290,7 +272,7 @@ class MonotoneNetwork(nn.Module):
         return _pinball(knots, (k + 0.5) / (n + 1), levels.expand(len(k), -1))
 
 
-def _negative_log_likelihood(knots: torch.Tensor, k: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
+def _negative_log_likelihood(knots: Tensor, k: Tensor, n: Tensor) -> Tensor:
     """The mean of -ln P(k | n) in nats, without ln C(n, k): P is the mean over the middles of the intervals."""
     middles = (knots[:, 1:] + knots[:, :-1]) / 2
     right, wrong = functional.logsigmoid(middles), functional.logsigmoid(-middles)
@@ -298,7 +280,7 @@ def _negative_log_likelihood(knots: torch.Tensor, k: torch.Tensor, n: torch.Tens
     return -(torch.logsumexp(each, dim=1) - float(np.log(INTERVALS))).mean()
 
 
-def _pinball(knots: torch.Tensor, rates: torch.Tensor, levels: torch.Tensor) -> torch.Tensor:
+def _pinball(knots: Tensor, rates: Tensor, levels: Tensor) -> Tensor:
     """The mean pinball loss of rates, of shape (rows,), at levels of shape (rows, levels)."""
     place = levels * INTERVALS
     below = place.floor().clamp(0, INTERVALS - 1).long()

@@ -25,6 +25,10 @@ from prmcal.registry.contracts.data import HiddenStates, Prefix, ScoringRequest
 _ROWS = {"reward": 400, "logit": 400, "hidden": 120, "prm": 60}
 _PREFIXES_PER_QUESTION = 4
 _FOLLOW_UPS, _WIDTH = 8, 8
+_READS = ("reward", "logit", "hidden", "prm")
+
+_NO_SKILL = 0.5
+"""Limit of the correlation with unrelated labels. Overfitting reaches .2, and memorised labels reach 1."""
 
 
 @dataclass(frozen=True)
@@ -169,12 +173,6 @@ def predicted_twice_by(fitted: Calibrator, features: Any) -> Floats:
     return first
 
 
-_READS = ("reward", "logit", "hidden", "prm")
-
-_NO_SKILL = 0.5
-"""Limit of the correlation with unrelated labels. Overfitting reaches .2, and memorised labels reach 1."""
-
-
 def _tolerance(plugin: Calibrator) -> float:
     """The allowed difference between batches. Models round differently in different batches, but arrays do not."""
     return 1e-12 if plugin.reads in ("reward", "logit") else 1e-5
@@ -256,15 +254,12 @@ def check_inputs_are_not_changed(plugin: Calibrator) -> None:
     data = calibration_data(plugin)
     given = copy.deepcopy(data)
     fitted_to(plugin, given).predict(given.features)
-    pairs: tuple[tuple[str, Any, Any], ...] = (
-        ("features", scores_of(data.features), scores_of(given.features)),
-        ("states", getattr(data.features, "states", None), getattr(given.features, "states", None)),
-        ("k", data.k, given.k),
-        ("n", data.n, given.n),
-        ("questions", data.questions, given.questions),
+    before, after = (
+        {**vars(each), "features": scores_of(each.features), "states": getattr(each.features, "states", None)}
+        for each in (data, given)
     )
-    for name, before, after in pairs:
-        expect(before is None or np.array_equal(before, after), "fit() and predict() must", name=name)
+    for name, values in before.items():
+        expect(np.array_equal(values, after[name]), "fit() and predict() must", name=name)
 
 
 def check_rows_are_independent(plugin: Calibrator) -> None:

@@ -110,15 +110,9 @@ def check_extreme_prefixes(plugin: metric.Metric) -> None:
 
 
 def _taken(rows: metric.PrefixRows, places: NDArray[np.integer[Any]]) -> metric.PrefixRows:
-    return metric.PrefixRows(
-        rows.reward[places],
-        rows.successes[places],
-        rows.follow_ups[places],
-        rows.question[places],
-        rows.terminal[places],
-        rows.levels,
-        rows.quantiles[places],
-    )
+    columns = ("reward", "successes", "follow_ups", "question", "terminal")
+    taken = {name: getattr(rows, name)[places] for name in columns}
+    return replace(rows, **taken, level_rewards=rows.quantiles[places])
 
 
 DECLARATIONS = (check_words,)

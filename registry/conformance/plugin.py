@@ -18,32 +18,28 @@ from prmcal.registry.messages import excerpt, message_of
 from prmcal.registry.sources import arguments_model, validate_arguments
 
 _LONGEST_LINE = 100
+_LONGEST_MESSAGE = 1000
+_RESERVED = ("version", "citation", "packages", "plugin_name", "arguments")
+
+
+Check = Callable[[Any], None]
 
 
 def place_in(cls: type, error: BaseException) -> str:
-    """Return where in its file a class raised, as "line 7 of mine.py, `return x[0]`"; empty if it did not."""
-    path = _file_of(cls)
-    frames = [
-        each for each in traceback.extract_tb(error.__traceback__) if path and Path(each.filename) == path
-    ]
-    if not frames:
+    """Return where in its file a class raised, as "line 7 of mine.py, `return x[0]`"; empty if it did not.
+
+    It is empty for the classes of prmcal, too.
+    """
+    try:
+        path = Path(inspect.getfile(cls))
+    except (OSError, TypeError):  # A class of an interactive session has no file.
+        return ""
+    frames = [each for each in traceback.extract_tb(error.__traceback__) if Path(each.filename) == path]
+    if not frames or cls.__module__.startswith("prmcal."):
         return ""
     line = (frames[-1].line or linecache.getline(frames[-1].filename, frames[-1].lineno or 0)).strip()
     code = f", `{line}`" if line and len(line) <= _LONGEST_LINE else ""
     return f"line {frames[-1].lineno} of {Path(frames[-1].filename).name}{code}"
-
-
-def _file_of(cls: type) -> Path | None:
-    """The source file of a class outside prmcal."""
-    if cls.__module__.startswith("prmcal."):
-        return None
-    try:
-        return Path(inspect.getfile(cls))
-    except (OSError, TypeError):  # A class of an interactive session has no file.
-        return None
-
-
-_LONGEST_MESSAGE = 1000
 
 
 def explained(cls: type[Plugin], error: BaseException) -> str:
@@ -52,12 +48,6 @@ def explained(cls: type[Plugin], error: BaseException) -> str:
     said = str(error) if isinstance(error, PluginFailedError) else f"it raised {message_of(error)}"
     said = excerpt(said[:1].upper() + said[1:], _LONGEST_MESSAGE)
     return f"{said.rstrip('.')}.{f' See {place}.' if place else ''}"
-
-
-_RESERVED = ("version", "citation", "packages", "plugin_name", "arguments")
-
-
-Check = Callable[[Any], None]
 
 
 @cache

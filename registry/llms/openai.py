@@ -31,6 +31,11 @@ _NEUTRAL: Mapping[str, float] = {"top_k": -1, "min_p": 0.0, "repetition_penalty"
 """Sampling that changes nothing. llama.cpp takes top_k 40 and min_p .05 by itself, vLLM what a model's file says."""
 
 _LOG = logging.getLogger(__name__)
+Continues = Literal["vllm", "prefix", "none"]
+"""The way in which a server is asked to continue the assistant's last message instead of answering it."""
+
+_REASONING = ("reasoning", "reasoning_content")
+"""The fields in which servers return the thoughts of an LLM beside its answer. vLLM calls it by the first name."""
 
 
 @dataclass(eq=False, kw_only=True)
@@ -74,22 +79,18 @@ class ServedLLM(Served, LLM):
     def _requests(
         self, prefixes: Sequence[Prefix], n: int, sampling: Sampling, seed: int
     ) -> list[dict[str, Any]]:
+        common = {
+            "n": 1,
+            "temperature": sampling.temperature,
+            "top_p": sampling.top_p,
+            "max_tokens": sampling.max_tokens,
+            **({"stop": list(sampling.stop)} if sampling.stop else {}),
+        }
         requests = []
         for index, prefix in enumerate(prefixes):
-            asked = self.asked(prefix)
-            for sample in range(n):
-                requests.append(
-                    {
-                        "model": self.model,
-                        **asked,
-                        "n": 1,
-                        "temperature": sampling.temperature,
-                        "top_p": sampling.top_p,
-                        "max_tokens": sampling.max_tokens,
-                        "seed": prompts.completion_seed(seed, index, sample),
-                        **({"stop": list(sampling.stop)} if sampling.stop else {}),
-                    }
-                )
+            asked = {"model": self.model, **self.asked(prefix), **common}
+            seeds = (prompts.completion_seed(seed, index, sample) for sample in range(n))
+            requests += [{**asked, "seed": each} for each in seeds]
         return requests
 
     def probe(self, question: str) -> None:
@@ -214,7 +215,9 @@ class OpenAILLM(prompts.Templated, ServedLLM):
 
     def asked(self, prefix: Prefix) -> dict[str, Any]:
         """Return the prompt of a prefix: token ids, or text if there is no tokenizer."""
-        return {"prompt": self._prompt(prefix)}
+        if self._tokenizer is None:
+            return {"prompt": self._format.text(None, prefix)}
+        return {"prompt": list(self._format.ids(self._tokenizer, prefix))}
 
     def text_of(self, choice: Mapping[str, Any], request: Mapping[str, Any]) -> str:
         """Return the text of a choice."""
@@ -223,27 +226,13 @@ class OpenAILLM(prompts.Templated, ServedLLM):
 
     def count_tokens(self, text: str) -> int:
         """Return the number of tokens of a text, or of its words if there is no tokenizer."""
-        return (
-            super().count_tokens(text)
-            if self._tokenizer is None
-            else prompts.token_count(self._tokenizer, text)
-        )
+        if self._tokenizer is None:
+            return super().count_tokens(text)
+        return prompts.token_count(self._tokenizer, text)
 
     @cached_property
     def _tokenizer(self) -> "PreTrainedTokenizerBase | None":
         return None if self.tokenizer is None else prompts.chat_tokenizer(self.tokenizer, self.chat_template)
-
-    def _prompt(self, prefix: Prefix) -> str | list[int]:
-        if self._tokenizer is None:
-            return self._format.text(None, prefix)
-        return list(self._format.ids(self._tokenizer, prefix))
-
-
-Continues = Literal["vllm", "prefix", "none"]
-"""The way in which a server is asked to continue the assistant's last message instead of answering it."""
-
-_REASONING = ("reasoning", "reasoning_content")
-"""The fields in which servers return the thoughts of an LLM beside its answer. vLLM calls it by the first name."""
 
 
 def reply_text(message: Mapping[str, Any], so_far: str) -> str:

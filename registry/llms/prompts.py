@@ -6,6 +6,7 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
@@ -13,7 +14,7 @@ import numpy as np
 from pydantic import AfterValidator, Field
 
 from prmcal.errors import InvalidArgumentsError, PluginFailedError, PrmcalError
-from prmcal.registry.contracts.data import Prefix, Sampling
+from prmcal.registry.contracts.data import Completion, GenerationRequest, Prefix, Sampling
 from prmcal.registry.contracts.models import LLM
 from prmcal.registry.messages import excerpt, meant
 from prmcal.registry.models import checkpoints
@@ -34,14 +35,14 @@ _PROBE = "What is 6 times 7?"
 _NAMED_TOKENS = {name: f"<{name}>" for name in ("bos_token", "eos_token", "pad_token", "unk_token")}
 """Special tokens in the probe's prompt, which stand for those of a tokenizer that may not be on this machine."""
 
+Example = Mapping[str, str]
+"""A question with its solution, which a prompt shows before the question itself."""
+_WORD = 2**32
+
 
 def shipped_templates() -> dict[str, Path]:
     """Return the names of the shipped templates and their files, sorted by name."""
     return {path.stem: path for path in sorted(_FOLDER.glob("*.jinja"), key=lambda path: path.stem)}
-
-
-Example = Mapping[str, str]
-"""A question with its solution, which a prompt shows before the question itself."""
 
 
 def _checked(examples: tuple[dict[str, str], ...]) -> tuple[dict[str, str], ...]:
@@ -211,10 +212,7 @@ def _shown(text: str) -> str:
 
 
 def chat_tokenizer(checkpoint: str, chat_template: str) -> PreTrainedTokenizerBase:
-    """Load the tokenizer of a chat model.
-
-    Raises a PluginFailedError if `chat_template` is the tokenizer's own and it has none.
-    """
+    """Load a tokenizer. Raises a PluginFailedError if it is to have a chat template of its own, and has none."""
     from prmcal.registry.models.pretrained import load_tokenizer
 
     tokenizer = load_tokenizer(checkpoint)
@@ -255,9 +253,6 @@ def room_for_completion(
             "an LLM with a longer context."
         )
     return limit
-
-
-_WORD = 2**32
 
 
 def completion_seed(seed: int, prefix: int, completion: int) -> int:
@@ -360,16 +355,38 @@ class ChatLLM(Templated):
         reader = f"the LLM '{self.plugin_name}'"
         return super().problems(asked) + checkpoint_problems(self.checkpoint, lambda: LANGUAGE_HEAD, reader)
 
+    @abstractmethod
+    def _sampled(
+        self, requests: Sequence[tuple[Prefix, int, int, int]], sampling: Sampling
+    ) -> list[Completion]:
+        """The completions of requests (prefix, n, seed, index of the prefix), in their order."""
+
+    def generate(
+        self, prefixes: Sequence[Prefix], n: int, sampling: Sampling, seed: int
+    ) -> list[list[Completion]]:
+        """Sample `n` completions of each prefix; see :meth:`prmcal.LLM.generate`.
+
+        Raises a PluginFailedError if a package is not installed, or if a prefix fills the model's context.
+        """
+        requests = [(prefix, n, seed, index) for index, prefix in enumerate(prefixes)]
+        completions = iter(self._sampled(requests, sampling))
+        return [list(islice(completions, n)) for _ in prefixes]
+
+    def generate_batch(
+        self, requests: Sequence[GenerationRequest], sampling: Sampling
+    ) -> list[list[Completion]]:
+        """Continue several prefixes in the same batches; see :meth:`prmcal.LLM.generate_batch`."""
+        asked = [(each.prefix, each.n, each.seed, 0) for each in requests]
+        completions = iter(self._sampled(asked, sampling))
+        return [list(islice(completions, each.n)) for each in requests]
+
     def identity(self) -> dict[str, Any]:
         """Return the identity: the weights, wherever they are stored, the prompt, and what else the texts depend on."""
         known = super().identity()
         left_out = (*self.suits_machine, "checkpoint", "chat_template", "system_prompt", "few_shot")
         known["arguments"] = {k: v for k, v in known["arguments"].items() if k not in left_out}
-        own = {
-            "prompt": self._format.identity(),
-            "checkpoint": checkpoints.checkpoint_identity(self.checkpoint),
-        }
-        return {**known, **own}
+        checkpoint = checkpoints.checkpoint_identity(self.checkpoint)
+        return {**known, "prompt": self._format.identity(), "checkpoint": checkpoint}
 
     def count_tokens(self, text: str) -> int:
         """Return the number of tokens of a text."""

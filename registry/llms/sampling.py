@@ -1,12 +1,12 @@
 """Sample from a transformers model in batches, whose rows may share prompts."""
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, Literal
 
 import torch
+from torch import Tensor
 from transformers import AttentionInterface, DynamicCache, PreTrainedModel
 from transformers.cache_utils import DynamicLayer
 
@@ -14,6 +14,8 @@ from prmcal.arrays import Floats
 
 _COMPACT_BELOW = 0.8
 """Finished rows are dropped once fewer than this share of the rows is unfinished. Dropping copies the cache."""
+
+_NAME = "prmcal_shared_prompts"
 
 
 @dataclass
@@ -51,9 +53,7 @@ def batches_of_rows(rows: Sequence[Row], batch_tokens: int) -> Iterator[list[Row
         yield batch
 
 
-def sample_tokens(
-    logits: torch.Tensor, uniforms: torch.Tensor, temperature: float, top_p: float
-) -> torch.Tensor:
+def sample_tokens(logits: Tensor, uniforms: Tensor, temperature: float, top_p: float) -> Tensor:
     """Draw one token per row by the inverse of the cumulative distribution, of shape (rows,), int64.
 
     The logits of the next token, of shape (rows, vocabulary), are divided by a temperature above 0. `uniforms`, of
@@ -97,46 +97,34 @@ def sample_rows(
         return "stop" if stops(tokens) else None
 
     memory, places, logits = _read_prompts(model, rows, pad_id)
-    draw = partial(sample_tokens, temperature=temperature, top_p=top_p)
-    with memory.attention():
-        _go_on(memory, list(rows), places, logits, draw, ends)
-
-
-def _go_on(
-    memory: "_Copied | _Shared",
-    batch: list[Row],
-    places: torch.Tensor,
-    logits: torch.Tensor,
-    draw: Callable[[torch.Tensor, torch.Tensor], torch.Tensor],
-    ends: Callable[[list[int]], Literal["end", "stop"] | None],
-) -> None:
-    """Sample one token at a time until all rows are finished."""
-    device = logits.device
-    while True:
-        numbers = [row.uniforms[min(len(row.tokens), row.limit - 1)] for row in batch]
-        tokens = draw(logits, torch.tensor(numbers, dtype=torch.float64, device=device)).cpu()
-        going = []
-        for index, (row, token) in enumerate(zip(batch, tokens.tolist(), strict=True)):
-            if row.finished:
-                continue
-            row.tokens.append(token)
-            row.ended = ends(row.tokens)
-            if not row.finished:
-                going.append(index)
-        if not going:
-            return
-        if len(going) < _COMPACT_BELOW * len(batch):
-            chosen = torch.tensor(going)
-            memory.keep(chosen.to(device))
-            batch = [batch[index] for index in going]
-            tokens, places = tokens[chosen], places[chosen]
-        logits = memory.next_logits(tokens[:, None].to(device), places.to(device))
-        places = places + 1
+    batch, device = list(rows), logits.device
+    with nullcontext() if memory.prompts is None else sharing(model):
+        while True:
+            numbers = [row.uniforms[min(len(row.tokens), row.limit - 1)] for row in batch]
+            uniforms = torch.tensor(numbers, dtype=torch.float64, device=device)
+            tokens = sample_tokens(logits, uniforms, temperature, top_p).cpu()
+            going = []
+            for index, (row, token) in enumerate(zip(batch, tokens.tolist(), strict=True)):
+                if row.finished:
+                    continue
+                row.tokens.append(token)
+                row.ended = ends(row.tokens)
+                if not row.finished:
+                    going.append(index)
+            if not going:
+                return
+            if len(going) < _COMPACT_BELOW * len(batch):
+                chosen = torch.tensor(going)
+                memory.keep(chosen.to(device))
+                batch = [batch[index] for index in going]
+                tokens, places = tokens[chosen], places[chosen]
+            logits = memory.next_logits(tokens[:, None].to(device), places.to(device))
+            places = places + 1
 
 
 def _read_prompts(
     model: PreTrainedModel, rows: Sequence[Row], pad_id: int
-) -> "tuple[_Copied | _Shared, torch.Tensor, torch.Tensor]":
+) -> "tuple[_Memory, Tensor, Tensor]":
     """Read the distinct prompts in one pass. Return the cache, the next positions (rows, 1) and the next logits."""
     prompts = list(dict.fromkeys(row.prompt for row in rows))
     longest = max(map(len, prompts))
@@ -144,69 +132,49 @@ def _read_prompts(
     widths = torch.tensor([[len(prompt)] for prompt in prompts])
     mask = (torch.arange(longest) >= longest - widths).long().to(model.device)
     places = (mask.cumsum(1) - 1).clamp(min=0)
-    memory: _Copied | _Shared
-    memory = read = _Copied(model, DynamicCache(config=model.config), mask[:, :0])
-    logits = read.next_logits(ids.to(model.device), places, mask)
+    memory = _Memory(model, mask=mask)
+    logits = memory.next_logits(ids.to(model.device), places)
 
     number = {prompt: index for index, prompt in enumerate(prompts)}
     chosen = torch.tensor([number[row.prompt] for row in rows])
-    if len(prompts) < len(rows) and can_share(model, read.cache):
-        memory = _Shared(model, SharedPrompts(read.cache, mask, chosen.to(model.device)))
+    if len(prompts) < len(rows) and can_share(model, memory.cache):
+        memory = _Memory(model, SharedPrompts(memory.cache, mask, chosen.to(model.device)))
     else:
         memory.keep(chosen.to(model.device))
     return memory, widths[chosen], logits[chosen.to(model.device)]
 
 
-class _Copied:
-    """A cache in which every row has a copy of its prompt. `mask` (rows, tokens) is 0 at padding."""
+@dataclass
+class _Memory:
+    """What a model has read: a cache with the prompt of every row, or with its later tokens, if rows share `prompts`.
 
-    def __init__(self, model: PreTrainedModel, cache: DynamicCache, mask: torch.Tensor) -> None:
-        self.model, self.cache, self._mask = model, cache, mask
+    `mask` (rows, tokens) is 0 at the padding of the tokens that are read first.
+    """
 
-    def attention(self) -> AbstractContextManager[None]:
-        return nullcontext()
+    model: PreTrainedModel
+    prompts: "SharedPrompts | None" = None
+    mask: Tensor | None = None
 
-    def keep(self, rows: torch.Tensor) -> None:
+    def __post_init__(self) -> None:
+        self.cache = DynamicCache(config=self.model.config)
+
+    def keep(self, rows: Tensor) -> None:
         self.cache.batch_select_indices(rows)
-        self._mask = self._mask[rows]
+        if self.prompts is not None:
+            self.prompts.keep(rows)
+        if self.mask is not None:
+            self.mask = self.mask[rows]
 
-    def next_logits(
-        self, ids: torch.Tensor, places: torch.Tensor, mask: torch.Tensor | None = None
-    ) -> torch.Tensor:
-        new = torch.ones_like(ids) if mask is None else mask
-        self._mask = torch.cat([self._mask, new], dim=1)
-        return _next_logits(self.model, ids, places, self.cache, attention_mask=self._mask)
-
-
-class _Shared:
-    """A cache of the rows' tokens after their prompts, and the prompts, which rows share."""
-
-    def __init__(self, model: PreTrainedModel, prompts: "SharedPrompts") -> None:
-        self.model, self._prompts, self._cache = model, prompts, DynamicCache(config=model.config)
-
-    def attention(self) -> AbstractContextManager[None]:
-        return sharing(self.model)
-
-    def keep(self, rows: torch.Tensor) -> None:
-        self._prompts.keep(rows)
-        self._cache.batch_select_indices(rows)
-
-    def next_logits(self, ids: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
-        return _next_logits(self.model, ids, places, self._cache, shared_prompts=self._prompts)
-
-
-def _next_logits(
-    model: PreTrainedModel, ids: torch.Tensor, places: torch.Tensor, cache: DynamicCache, **how: Any
-) -> torch.Tensor:
-    """Append the tokens `ids` (rows, tokens) to the cache, and return the next logits (rows, vocabulary)."""
-    output = model(
-        input_ids=ids, position_ids=places, past_key_values=cache, use_cache=True, logits_to_keep=1, **how
-    )
-    logits: torch.Tensor = output.logits[:, -1]
-    return logits
-
-
-_NAME = "prmcal_shared_prompts"
+    def next_logits(self, ids: Tensor, places: Tensor) -> Tensor:
+        """Append the tokens `ids` (rows, tokens) to the cache, and return the next logits (rows, vocabulary)."""
+        how: dict[str, Any] = {"past_key_values": self.cache, "use_cache": True, "logits_to_keep": 1}
+        if self.prompts is not None:
+            how["shared_prompts"] = self.prompts
+        elif self.mask is not None:
+            how["attention_mask"] = self.mask
+            self.mask = torch.cat([self.mask, self.mask.new_ones(len(ids), 1)], dim=1)  # The next token.
+        logits: Tensor = self.model(input_ids=ids, position_ids=places, **how).logits[:, -1]
+        return logits
 
 
 class SharedPrompts:
@@ -217,16 +185,16 @@ class SharedPrompts:
     (rows,), is the index of every row's prompt.
     """
 
-    def __init__(self, cache: DynamicCache, mask: torch.Tensor, chosen: torch.Tensor) -> None:
+    def __init__(self, cache: DynamicCache, mask: Tensor, chosen: Tensor) -> None:
         layers: list[Any] = cache.layers
-        self._keys: list[torch.Tensor] = [layer.keys for layer in layers]
-        self._values: list[torch.Tensor] = [layer.values for layer in layers]
+        self._keys: list[Tensor] = [layer.keys for layer in layers]
+        self._values: list[Tensor] = [layer.values for layer in layers]
         filled = ~mask.bool()
         # Few columns have padding. Masking only these costs a tenth of masking all.
         self._filled = filled[:, : int(filled.sum(1).max())][:, None, None, :]
         self._seat(chosen)
 
-    def keep(self, rows: torch.Tensor) -> None:
+    def keep(self, rows: Tensor) -> None:
         """Keep only these rows (indices, int64) and their prompts."""
         prompts, chosen = torch.unique(self._chosen[rows], return_inverse=True)
         if len(prompts) < len(self._keys[0]):
@@ -235,7 +203,7 @@ class SharedPrompts:
             self._filled = self._filled[prompts]
         self._seat(chosen)
 
-    def _seat(self, chosen: torch.Tensor) -> None:
+    def _seat(self, chosen: Tensor) -> None:
         """Assign every row to a seat of its prompt. All prompts have as many seats as the one with the most rows."""
         self._chosen = chosen
         counts = torch.bincount(chosen, minlength=len(self._keys[0]))
@@ -248,7 +216,7 @@ class SharedPrompts:
         everywhere = torch.arange(len(counts) * self._seats, device=chosen.device)
         self._place = None if torch.equal(place, everywhere) else place
 
-    def _by_prompt(self, rows: torch.Tensor) -> torch.Tensor:
+    def _by_prompt(self, rows: Tensor) -> Tensor:
         """Rearrange (rows, heads, queries, width) to (prompts, heads, seats x queries, width). Empty seats are 0."""
         prompts, (_, heads, queries, width) = len(self._keys[0]), rows.shape
         if self._place is not None:
@@ -258,7 +226,7 @@ class SharedPrompts:
         rows = rows.view(prompts, self._seats, heads, queries, width).transpose(1, 2)
         return rows.reshape(prompts, heads, self._seats * queries, width)
 
-    def _by_row(self, prompts: torch.Tensor) -> torch.Tensor:
+    def _by_row(self, prompts: Tensor) -> Tensor:
         """The inverse of `_by_prompt`."""
         count, heads, queries, width = prompts.shape
         each = queries // self._seats
@@ -266,9 +234,7 @@ class SharedPrompts:
         rows = rows.reshape(count * self._seats, heads, each, width)
         return rows if self._place is None else rows[self._place]
 
-    def attend(
-        self, layer: int, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scaling: float
-    ) -> torch.Tensor:
+    def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor, scaling: float) -> Tensor:
         """Attention of every row's newest token to its prompt and to its own tokens.
 
         The query has the shape (rows, query heads, 1, width). The keys and values of the rows' own tokens have (rows,
@@ -309,14 +275,14 @@ def sharing(model: PreTrainedModel) -> Iterator[None]:
 
 def _attention(
     module: Any,
-    query: torch.Tensor,
-    key: torch.Tensor,
-    value: torch.Tensor,
-    attention_mask: torch.Tensor | None,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None,
     scaling: float,
     shared_prompts: SharedPrompts,
     **_: Any,
-) -> tuple[torch.Tensor, None]:
+) -> tuple[Tensor, None]:
     return shared_prompts.attend(module.layer_idx, query, key, value, scaling), None
 
 

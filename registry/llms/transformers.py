@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import islice
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from prmcal.registry.contracts.data import Completion, GenerationRequest, Prefix, Sampling
+from prmcal.registry.contracts.data import Completion, Prefix, Sampling
 from prmcal.registry.contracts.plugin import Count
 from prmcal.registry.llms.prompts import ChatLLM, StopStrings, room_for_completion
 from prmcal.registry.models.checkpoints import Device
@@ -45,29 +44,6 @@ class TransformersLLM(ChatLLM):
     batch_tokens: Count = 131_072
     """Upper bound of the tokens in a batch: rows times (prompt + longest completion). It limits the memory."""
 
-    def generate(
-        self, prefixes: Sequence[Prefix], n: int, sampling: Sampling, seed: int
-    ) -> list[list[Completion]]:
-        """Sample `n` completions of each prefix; see :meth:`prmcal.LLM.generate`.
-
-        Raises a PluginFailedError if a prefix fills the model's context.
-        """
-        rows = [
-            row
-            for index, prefix in enumerate(prefixes)
-            for row in self._rows(prefix, n, sampling, seed, index << 32)
-        ]
-        completions = self._sampled(rows, sampling)
-        return [completions[start : start + n] for start in range(0, len(prefixes) * n, n)]
-
-    def generate_batch(
-        self, requests: Sequence[GenerationRequest], sampling: Sampling
-    ) -> list[list[Completion]]:
-        """Continue several prefixes in the same batches; see :meth:`prmcal.LLM.generate_batch`."""
-        rows = [row for each in requests for row in self._rows(each.prefix, each.n, sampling, each.seed)]
-        completions = iter(self._sampled(rows, sampling))
-        return [list(islice(completions, each.n)) for each in requests]
-
     def close(self) -> None:
         """Release the model's memory. The model is loaded again at the next use."""
         if "_model" in vars(self):
@@ -75,22 +51,20 @@ class TransformersLLM(ChatLLM):
 
             unload(self, "_model")
 
-    def _rows(self, prefix: Prefix, n: int, sampling: Sampling, seed: int, first: int = 0) -> Iterator[Row]:
-        """The rows of one prefix. Their random numbers depend on the seed and the numbers `first`, `first` + 1, ..."""
-        from prmcal.registry.llms.sampling import Row
-
-        prompt = self._prompt(prefix)
-        limit = room_for_completion(prefix, len(prompt), sampling, self.checkpoint, self._context)
-        for place in range(first, first + n):
-            key = np.array([seed % _SEED_RANGE, place], dtype=np.uint64)
-            yield Row(prompt, limit, np.random.Generator(np.random.Philox(key=key)).random(limit))
-
-    def _sampled(self, rows: Sequence[Row], sampling: Sampling) -> list[Completion]:
-        """The completions of the rows, in their order."""
-        from prmcal.registry.llms.sampling import batches_of_rows, sample_rows
+    def _sampled(
+        self, requests: Sequence[tuple[Prefix, int, int, int]], sampling: Sampling
+    ) -> list[Completion]:
+        from prmcal.registry.llms.sampling import Row, batches_of_rows, sample_rows
         from prmcal.registry.models.memory import in_halves, shrink
 
         stops = StopStrings(self._tokenizer, sampling.stop)
+        rows = []
+        for prefix, n, seed, index in requests:
+            prompt = self._prompt(prefix)
+            limit = room_for_completion(prefix, len(prompt), sampling, self.checkpoint, self._context)
+            for place in range(n):
+                key = np.array([seed % _SEED_RANGE, (index << 32) + place], dtype=np.uint64)
+                rows.append(Row(prompt, limit, np.random.Generator(np.random.Philox(key=key)).random(limit)))
 
         def sample(batch: Sequence[Row]) -> None:
             for row in batch:
@@ -112,6 +86,9 @@ class TransformersLLM(ChatLLM):
             in_halves(sample, batch, smaller)
         return [self._completion(row, stops) for row in rows]
 
+    def _completion(self, row: Row, stops: StopStrings) -> Completion:
+        return Completion(stops.cut(row.tokens), len(row.tokens), row.ended or "length", len(row.prompt))
+
     @cached_property
     def _model(self) -> PreTrainedModel:
         from transformers import AutoModelForCausalLM
@@ -126,20 +103,12 @@ class TransformersLLM(ChatLLM):
         longest = getattr(self._model.config, "max_position_embeddings", None)
         return int(longest or self._tokenizer.model_max_length)
 
+    @property
+    def _pad_id(self) -> int:
+        return int(self._tokenizer.pad_token_id or 0)
+
     @cached_property
     def _end_ids(self) -> frozenset[int]:
         configured = getattr(self._model.generation_config, "eos_token_id", None)
         ids = configured if isinstance(configured, list) else [configured, self._tokenizer.eos_token_id]
         return frozenset(int(token) for token in ids if token is not None)
-
-    @property
-    def _pad_id(self) -> int:
-        return int(self._tokenizer.pad_token_id or 0)
-
-    def _completion(self, row: Row, stops: StopStrings) -> Completion:
-        return Completion(
-            text=stops.cut(row.tokens),
-            tokens=len(row.tokens),
-            finish_reason=row.ended or "length",
-            prompt_tokens=len(row.prompt),
-        )

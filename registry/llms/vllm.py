@@ -3,11 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import islice
 from typing import Any
 
 from prmcal.errors import PluginFailedError
-from prmcal.registry.contracts.data import Completion, FinishReason, GenerationRequest, Prefix, Sampling
+from prmcal.registry.contracts.data import Completion, FinishReason, Prefix, Sampling
 from prmcal.registry.contracts.plugin import Count, ShareOrOne
 from prmcal.registry.llms.prompts import ChatLLM, StopStrings, completion_seed, room_for_completion
 from prmcal.registry.models.vllm import start_engine, stop_engine
@@ -42,26 +41,6 @@ class VLLM(ChatLLM):
     gpu_memory_beside: ShareOrOne = 0.4
     """The share beside a PRM, as in a beam search, in (0, 1]. The engine is started again in between."""
 
-    def generate(
-        self, prefixes: Sequence[Prefix], n: int, sampling: Sampling, seed: int
-    ) -> list[list[Completion]]:
-        """Sample `n` completions of each prefix; see :meth:`prmcal.LLM.generate`.
-
-        Raises a PluginFailedError if vLLM is not installed, or if a prefix fills the context.
-        """
-        requests = [(prefix, n, seed, index) for index, prefix in enumerate(prefixes)]
-        completions = self._sampled(requests, sampling)
-        return [completions[start : start + n] for start in range(0, len(prefixes) * n, n)]
-
-    def generate_batch(
-        self, requests: Sequence[GenerationRequest], sampling: Sampling
-    ) -> list[list[Completion]]:
-        """Continue several prefixes in one call of the engine; see :meth:`prmcal.LLM.generate_batch`."""
-        completions = iter(
-            self._sampled([(each.prefix, each.n, each.seed, 0) for each in requests], sampling)
-        )
-        return [list(islice(completions, each.n)) for each in requests]
-
     def share_gpus(self, beside: bool) -> None:
         """Stop the engine if it has another share of the memory than it needs; see :meth:`prmcal.LLM.share_gpus`."""
         share = self.gpu_memory_beside if beside else self.gpu_memory
@@ -80,7 +59,6 @@ class VLLM(ChatLLM):
     def _sampled(
         self, requests: Sequence[tuple[Prefix, int, int, int]], sampling: Sampling
     ) -> list[Completion]:
-        """The completions of requests (prefix, n, seed, index of the prefix), in their order."""
         if not requests:
             return []
         engine = self._engine

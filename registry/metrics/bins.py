@@ -17,6 +17,8 @@ from prmcal.resamples import weighted_totals
 
 # Differences of decimals have rounding errors: .7 - .4 is 2.999...96 / 10, which belongs to the bin that begins at .3.
 _ROUNDING = 1e-12
+Errors = Callable[[Floats], Floats]
+"""From weights of shape (resamples, questions) to signed shares of bins, of shape (resamples, bins)."""
 
 
 def bin_edges(bins: int, lower: float = 0.0, upper: float = 1.0) -> Floats:
@@ -56,10 +58,6 @@ def _bin_totals(rows: PrefixRows, bins: int) -> Callable[[Floats], tuple[Floats,
         return errors, counts
 
     return kept(under)
-
-
-Errors = Callable[[Floats], Floats]
-"""From weights of shape (resamples, questions) to signed shares of bins, of shape (resamples, bins)."""
 
 
 @dataclass(eq=False)

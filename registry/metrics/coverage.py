@@ -10,6 +10,19 @@ from scipy.special import gammaln, xlog1py, xlogy
 from prmcal.arrays import Bools, Floats
 from prmcal.registry.contracts.metric import Metric, PrefixRows, QuestionRatio
 
+_ITERATIONS = 50
+_POINTS = 51
+
+GRID = np.linspace(0.0, 1.0, _POINTS)
+"""Candidates for p. Each inner point represents the values closest to it; 0 and 1 represent only themselves."""
+
+_MIDDLES = (GRID[1:] + GRID[:-1]) / 2
+_LOWER = np.concatenate([[0.0, 0.0], _MIDDLES[1:-1], [1.0]])
+_UPPER = np.concatenate([[0.0], _MIDDLES[1:-1], [1.0, 1.0]])
+_BINS = 20
+_MEDIAN = 0.5
+_LEARNING = 40
+
 
 def binomial(k: ArrayLike, n: ArrayLike, p: ArrayLike) -> Floats:
     """Return the probability of k successes of n, each with the probability p in [0, 1], for 0 <= k <= n.
@@ -20,17 +33,6 @@ def binomial(k: ArrayLike, n: ArrayLike, p: ArrayLike) -> Floats:
     ways = gammaln(np.add(n, 1)) - gammaln(successes + 1) - gammaln(failures + 1)
     logarithm = ways + xlogy(successes, p) + xlog1py(failures, -np.asarray(p))
     return np.asarray(np.exp(logarithm), dtype=np.float64)
-
-
-_ITERATIONS = 50
-_POINTS = 51
-
-GRID = np.linspace(0.0, 1.0, _POINTS)
-"""Candidates for p. Each inner point represents the values closest to it; 0 and 1 represent only themselves."""
-
-_MIDDLES = (GRID[1:] + GRID[:-1]) / 2
-_LOWER = np.concatenate([[0.0, 0.0], _MIDDLES[1:-1], [1.0]])
-_UPPER = np.concatenate([[0.0], _MIDDLES[1:-1], [1.0, 1.0]])
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,11 +106,6 @@ def divided_point(bound: Floats) -> tuple[NDArray[np.intp], Floats]:
     point = np.searchsorted(_UPPER[1:-2], bound) + 1
     share: Floats = (_UPPER[point] - bound) / (_UPPER - _LOWER)[point]
     return point, share
-
-
-_BINS = 20
-_MEDIAN = 0.5
-_LEARNING = 40
 
 
 class Coverage(Metric):

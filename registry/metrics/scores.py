@@ -9,6 +9,8 @@ import numpy as np
 from prmcal.arrays import Floats
 from prmcal.registry.contracts.metric import Metric, PrefixRows, QuestionRatio
 
+_SMALLEST = 1e-6
+
 
 class Brier(Metric):
     """The Brier score, the mean of (r - y)^2, in [0, 1].
@@ -69,19 +71,12 @@ class SignedError(Metric):
         return rows.reward - rows.success_rate
 
 
-_SMALLEST = 1e-6
-
-
 class LogLoss(Metric):
     """The mean of -[y log r + (1 - y) log(1 - r)], in [0, 13.82], with rewards clipped to [1e-6, 1 - 1e-6].
 
     It is linear in y, so its expectation is the cross-entropy of p and r, and follow-ups add no bias. A perfect
     predictor has the mean entropy of p, which is the same for all calibrators: only differences matter. A reward of 0
     or 1 that is wrong costs up to 13.8.
-
-    Notes
-    -----
-    Source: Good (1952), "Rational decisions", Journal of the Royal Statistical Society B 14.
     """
 
     citation = "Good (1952), Journal of the Royal Statistical Society B 14"
@@ -112,11 +107,6 @@ class AUROCWithin(Metric):
     Numerator and denominator have the expectations that they would have with p in place of y. A perfect predictor does
     not reach 1 unless p is 0 or 1 everywhere, so compare calibrators with each other. A calibrator that maps the reward
     by an increasing function changes nothing.
-
-    Notes
-    -----
-    The area with soft labels is that of Hanley and McNeil (1982), Radiology 143, over pairs of follow-ups of different
-    prefixes.
     """
 
     citation = "Hanley and McNeil (1982), Radiology 143"

@@ -9,6 +9,9 @@ OUTPUTS = 2
 QUANTILE_ARCHITECTURE = "Qwen2ForQuantileRewardModel"
 """The architecture of an exported calibrated PRM in its configuration."""
 
+REASONEVAL_OUTPUTS = 3
+"""Negative, neutral, positive."""
+
 
 class QwenRewardModel(transformers.Qwen2PreTrainedModel):
     """A Qwen2 trunk with a score head: Linear, ReLU, and Linear to the logits of bad and good.
@@ -36,10 +39,6 @@ class QwenRewardModel(transformers.Qwen2PreTrainedModel):
         hidden = self.model(**inputs).last_hidden_state
         scores: torch.Tensor = self.score(hidden.float())
         return scores
-
-
-REASONEVAL_OUTPUTS = 3
-"""Negative, neutral, positive."""
 
 
 class ReasonEvalModel(transformers.PreTrainedModel):

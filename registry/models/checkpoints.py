@@ -54,6 +54,11 @@ SpreadableDevice = Annotated[
 _HUB_ID = re.compile(r"[\w-][\w.-]*(/[\w-][\w.-]*)?(@[\w.-]+)?", re.ASCII)
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _TIMEOUT_SECONDS = 10.0
+Message = Mapping[str, str]
+"""A message of a chat, with `role` and `content`."""
+
+_TODAY = date(2024, 7, 26)
+"""The date that every template takes for today. The templates of Llama 3.1 and 3.2 write it if they get no other."""
 
 
 def check_checkpoint(checkpoint: str) -> None:
@@ -88,10 +93,7 @@ def resolve_checkpoint(checkpoint: str) -> Path:
 
 
 def read_config(folder: Path) -> dict[str, Any]:
-    """Return the ``config.json`` of a checkpoint's folder.
-
-    Raises a DataError if it cannot be read.
-    """
+    """Return the ``config.json`` of a checkpoint's folder. Raises a DataError if it cannot be read."""
     file, advice = folder / "config.json", "Download or copy the checkpoint again."
     with reading(f"{file} cannot be read", advice):
         config = json.loads(file.read_text(encoding="utf-8"))
@@ -118,17 +120,13 @@ def folder_here(checkpoint: str) -> Path | None:
         return None
     from huggingface_hub import snapshot_download
 
+    files: dict[str, Any] = {"allow_patterns": list(MODEL_FILES), "local_files_only": True}
     try:
-        folder = Path(
-            snapshot_download(
-                name, revision=revision or None, allow_patterns=list(MODEL_FILES), local_files_only=True
-            )
-        )
+        folder = Path(snapshot_download(name, revision=revision or None, **files))
     except Exception:  # The errors for "not in the cache" have no common base class.
         return None
-    return (
-        folder if any((folder / name).is_file() for name in ("config.json", "adapter_config.json")) else None
-    )
+    whole = any((folder / name).is_file() for name in ("config.json", "adapter_config.json"))
+    return folder if whole else None
 
 
 def is_on_this_machine(checkpoint: str) -> bool:
@@ -165,7 +163,12 @@ def checkpoint_identity(checkpoint: str) -> str:
 def _local_folder(checkpoint: str) -> Path | None:
     """The folder of a local or nano checkpoint. None for a hub id."""
     if checkpoint.startswith(NANO_PREFIX):
-        return _nano_folder(checkpoint)
+        name = checkpoint.removeprefix(NANO_PREFIX)
+        shipped = sorted(path.parent.name for path in NANO_FOLDER.glob("*/config.json"))
+        if name not in shipped:
+            names = ", ".join(NANO_PREFIX + known for known in shipped) or "none"
+            raise InvalidArgumentsError(f"There is no nano model {name!r}. Choose from: {names}.")
+        return NANO_FOLDER / name
     path = Path(checkpoint).expanduser()
     if checkpoint and path.is_dir():
         if not (path / "config.json").is_file():
@@ -184,15 +187,6 @@ def _local_folder(checkpoint: str) -> Path | None:
             "model that ships with prmcal, or a hub id such as 'Qwen/Qwen2.5-Math-1.5B-Instruct'."
         )
     return None
-
-
-def _nano_folder(checkpoint: str) -> Path:
-    name = checkpoint.removeprefix(NANO_PREFIX)
-    shipped = sorted(path.parent.name for path in NANO_FOLDER.glob("*/config.json"))
-    if name not in shipped:
-        names = ", ".join(NANO_PREFIX + known for known in shipped) or "none"
-        raise InvalidArgumentsError(f"There is no nano model {name!r}. Choose from: {names}.")
-    return NANO_FOLDER / name
 
 
 @cache
@@ -229,13 +223,6 @@ def _not_on_hub(checkpoint: str, error: Exception) -> InvalidArgumentsError:
         f"The checkpoint {checkpoint!r} is not on this machine and cannot be downloaded from the Hugging Face hub "
         f"({reason}). {advice}"
     )
-
-
-Message = Mapping[str, str]
-"""A message of a chat, with `role` and `content`."""
-
-_TODAY = date(2024, 7, 26)
-"""The date that every template takes for today. The templates of Llama 3.1 and 3.2 write it if they get no other."""
 
 
 def pinned_date(form: str) -> str:

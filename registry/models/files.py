@@ -81,9 +81,15 @@ def weight_shapes(folder: Path) -> dict[str, tuple[int, ...]]:
     Raises a DataError if there are no weights, a file is absent or shorter than its header says, or it is a pointer of
     Git LFS.
     """
+    from safetensors import safe_open
+
     shapes: dict[str, tuple[int, ...]] = {}
     for file in weight_files(folder):
-        shapes |= _shapes_of(file)
+        with reading(f"{file} cannot be read", _AGAIN):
+            with file.open("rb") as stream:
+                refuse_pointer(file, stream.read(len(LFS_POINTER)))
+            with safe_open(file, "numpy") as weights:
+                shapes |= {name: tuple(weights.get_slice(name).get_shape()) for name in weights.keys()}  # noqa: SIM118
     return shapes
 
 
@@ -101,16 +107,6 @@ def weight_files(folder: Path) -> list[Path]:
             f"{folder} has no weights (*.safetensors). {_AGAIN} Weights as a pickle (.bin) are not read."
         )
     return files
-
-
-def _shapes_of(file: Path) -> dict[str, tuple[int, ...]]:
-    from safetensors import safe_open
-
-    with reading(f"{file} cannot be read", _AGAIN):
-        with file.open("rb") as stream:
-            refuse_pointer(file, stream.read(len(LFS_POINTER)))
-        with safe_open(file, "numpy") as weights:
-            return {name: tuple(weights.get_slice(name).get_shape()) for name in weights.keys()}  # noqa: SIM118
 
 
 def _read_json(file: Path) -> Any:

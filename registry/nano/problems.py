@@ -121,15 +121,6 @@ def solution_steps(problem: Problem) -> list[str]:
     ]
 
 
-def question_text(start: int, operations: tuple[Operation, ...], opening: str) -> str:
-    """Return the text of the question."""
-    instructions = ", ".join(
-        f"{label}) {WORDS[operation.symbol]} {operation.operand}"
-        for label, operation in zip(LABELS, operations, strict=False)
-    )
-    return f"{opening.format(start=f'{start:02d}')} {instructions}."
-
-
 def split_of(text: str) -> str:
     """Return the split of a question. Only the hash of its text determines the split."""
     tenth = int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") % 10
@@ -149,7 +140,11 @@ def make_problem(
     dataset: str, level: int, start: int, operations: tuple[Operation, ...], opening: int
 ) -> Problem:
     """Build the problem with the given instructions, and compute its text, answer and id."""
-    text = question_text(start, operations, OPENINGS[opening])
+    instructions = ", ".join(
+        f"{label}) {WORDS[operation.symbol]} {operation.operand}"
+        for label, operation in zip(LABELS, operations, strict=False)
+    )
+    text = f"{OPENINGS[opening].format(start=f'{start:02d}')} {instructions}."
     value = start
     for operation in operations:
         value = operation.apply(value)

@@ -73,7 +73,11 @@ class ShepherdPRM(TransformersPRM):
     def prefix_text(self, question: str, steps: Sequence[str]) -> str:
         """Return the question and the steps, each except the last with its tag; or the chat up to the last answer."""
         if self.markers == "turns":
-            return self._chat(question, steps)
+            first, *later = [step.strip() for step in steps] or [""]
+            messages = [{"role": "user", "content": f"{question} {first}".strip()}]
+            for step in later:
+                messages += [{"role": "assistant", "content": self.plus}, {"role": "user", "content": step}]
+            return chat_text(self.tokenizer, messages)
         if not steps:
             return question
         if self.markers == "last":
@@ -106,13 +110,6 @@ class ShepherdPRM(TransformersPRM):
             self._token(self.marker)
         answers, model = [self._token(self.plus), self._token(self.minus)], language_model(self)
         return model.base_model, answer_head(model, answers, self)
-
-    def _chat(self, question: str, steps: Sequence[str]) -> str:
-        first, *later = [step.strip() for step in steps] or [""]
-        messages = [{"role": "user", "content": f"{question} {first}".strip()}]
-        for step in later:
-            messages += [{"role": "assistant", "content": self.plus}, {"role": "user", "content": step}]
-        return chat_text(self.tokenizer, messages)
 
     def _token(self, text: str) -> int:
         """The last token of a text. It must be the whole text, apart from a leading space."""
@@ -157,16 +154,11 @@ def answer_head(model: Any, tokens: Sequence[int], prm: TransformersPRM) -> torc
                 f"{model.config.model_type}), which the PRM '{prm.plugin_name}' does not support. Use a model such as "
                 "Mistral, Llama or Qwen2."
             )
-    vocabulary = model.get_output_embeddings()
-    rows = list(tokens)
-    head = torch.nn.Linear(
-        vocabulary.weight.shape[1],
-        len(rows),
-        bias=vocabulary.bias is not None,
-        device=vocabulary.weight.device,
-    )
+    vocabulary, rows = model.get_output_embeddings(), list(tokens)
+    weight, bias = vocabulary.weight, vocabulary.bias
+    head = torch.nn.Linear(weight.shape[1], len(rows), bias=bias is not None, device=weight.device)
     with torch.no_grad():
-        head.weight.copy_(vocabulary.weight[rows])
-        if vocabulary.bias is not None:
-            head.bias.copy_(vocabulary.bias[rows])
+        head.weight.copy_(weight[rows])
+        if bias is not None:
+            head.bias.copy_(bias[rows])
     return head

@@ -14,7 +14,7 @@ from prmcal.log_odds import LEAST
 from prmcal.registry.contracts.plugin import Own, own
 from prmcal.registry.llms.prompts import NATIVE, messages_of
 from prmcal.registry.messages import reading
-from prmcal.registry.models.checkpoints import chat_text, is_on_this_machine, read_config, resolve_checkpoint
+from prmcal.registry.models.checkpoints import chat_text, is_on_this_machine, resolve_checkpoint
 from prmcal.registry.models.files import Head, weight_files
 from prmcal.registry.prms.templates import check_template, filled
 from prmcal.registry.prms.transformers import TransformersPRM
@@ -204,10 +204,6 @@ class TokenClassifierPRM(TransformersPRM):
                     names = {f"{name}.weight", f"{name}.bias"} & set(weights.keys())
                     found |= {key: read(weights, key) for key in names}
             return found[f"{name}.weight"], found[f"{name}.bias"]
-
-    @cached_property
-    def _config(self) -> dict[str, Any]:
-        return read_config(resolve_checkpoint(self.checkpoint))
 
     @property
     def _several(self) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
@@ -38,6 +38,11 @@ _DECISIVE = (
     *("max_tokens", "read_thoughts"),
 )
 """The arguments that decide the scores of a judge on a server."""
+
+_LENGTH_REFUSED = re.compile(r"context[ _](length|size|window)", re.IGNORECASE)
+"""The words of vLLM, SGLang, llama.cpp and OpenAI about a text that is too long."""
+_LEAST = 1e-9
+"""The least probability that is left for an answer that a server does not name."""
 
 
 @dataclass(eq=False)
@@ -109,7 +114,7 @@ class JudgePRM(TransformersPRM):
         """Return why the checkpoint cannot be loaded, or the server does not answer about a bare question."""
         if self._server is None:
             return super().problems(asked)
-        text = self._question(next(iter(asked), "What is 6 times 7?"), ())
+        text = filled(self.template, next(iter(asked), "What is 6 times 7?"), ())
         return PRM.problems(self, asked) or errors_of(partial(self._server.probe, text))
 
     def identity(self) -> dict[str, Any]:
@@ -121,7 +126,7 @@ class JudgePRM(TransformersPRM):
 
     def prefix_text(self, question: str, steps: Sequence[str]) -> str:
         """Return the question about a prefix, in the chat. A thought that the chat template begins is ended."""
-        text = self._question(question, steps)
+        text = filled(self.template, question, steps)
         if self.chat:
             if self.tokenizer.chat_template is None:
                 raise PluginFailedError(
@@ -170,19 +175,15 @@ class JudgePRM(TransformersPRM):
         """
         if self._server is None:
             return super().score_batch(requests)
-        texts = [
-            [
-                [
-                    self._question(request.question, self.read_steps(prefix))
-                    for prefix in request.prefixes(steps)
-                ]
-                for steps in request.trajectories
-            ]
-            for request in requests
-        ]
+
+        def texts_of(request: ScoringRequest, steps: tuple[str, ...]) -> list[str]:
+            read = map(self.read_steps, request.prefixes(steps))
+            return [filled(self.template, request.question, prefix) for prefix in read]
+
+        texts = [[texts_of(request, steps) for steps in request.trajectories] for request in requests]
         distinct = list(dict.fromkeys(text for part in texts for prefixes in part for text in prefixes))
         answers = dict(zip(distinct, self._server.answers(distinct), strict=True))
-        return [[_scores([answers[text] for text in prefixes]) for prefixes in part] for part in texts]
+        return [[_scores(answers[text] for text in prefixes) for prefixes in part] for part in texts]
 
     @property
     def form(self) -> TransformersPRM | None:
@@ -195,9 +196,6 @@ class JudgePRM(TransformersPRM):
             return None
         names = (each.name for each in dataclasses.fields(Served))
         return JudgeServer(prm=self, **{name: getattr(self, name) for name in names})
-
-    def _question(self, question: str, steps: Sequence[str]) -> str:
-        return filled(self.template, question, steps)
 
     @cached_property
     def _answers(self) -> tuple[list[int], list[int]]:
@@ -214,12 +212,6 @@ class JudgePRM(TransformersPRM):
                 )
             found.append(of_model)
         return found[0], found[1]
-
-
-_LENGTH_REFUSED = re.compile(r"context[ _](length|size|window)", re.IGNORECASE)
-"""The words of vLLM, SGLang, llama.cpp and OpenAI about a text that is too long."""
-_LEAST = 1e-9
-"""The least probability that is left for an answer that a server does not name."""
 
 
 class Answer(NamedTuple):
@@ -313,8 +305,8 @@ def _first_token(logprobs: Mapping[str, Any] | None) -> dict[str, float]:
     return {token: float(value) for token, value in (tops[0] or {}).items()}
 
 
-def _scores(answers: Sequence[Answer]) -> PrefixScores:
+def _scores(answers: Iterable[Answer]) -> PrefixScores:
     """The scores of a trajectory by a server's answers about its prefixes."""
-    logit = np.array([answer.log_odds for answer in answers], dtype=np.float32)
-    tokens = sum(answer.tokens for answer in answers)
-    return PrefixScores(logit, scipy.special.expit(logit.astype(np.float64)), np.isnan(logit), tokens)
+    log_odds, tokens = zip(*answers, strict=True)
+    logit = np.array(log_odds, dtype=np.float32)
+    return PrefixScores(logit, scipy.special.expit(logit.astype(np.float64)), np.isnan(logit), sum(tokens))

@@ -127,7 +127,6 @@ class PoolingHTTPPRM(Served, TokenPRM):
         return self.form.tokenize_prefix(question, self.form.read_steps(steps))
 
     def _forward(self, sequences: Sequence[Sequence[Sequence[int]]]) -> Floats32:
-        """The log-odds at the end of every sequence, tree by tree, of shape (all sequences,)."""
         return self._log_odds_of_whole(sequences, self._heads, self.form.log_odds)
 
     def _heads(self, asked: Sequence[tuple[int, ...]]) -> list[Mapping[int, Floats32]]:
@@ -215,7 +214,6 @@ class QwenVLLMPRM(QwenPRM):
         return super().load_model()
 
     def _forward(self, sequences: Sequence[Sequence[Sequence[int]]]) -> Floats32:
-        """The log-odds at the end of every sequence, tree by tree, of shape (all sequences,)."""
         return self._log_odds_of_whole(sequences, self._heads, self.log_odds)
 
     def _heads(self, asked: Sequence[tuple[int, ...]]) -> list[Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
@@ -66,8 +66,7 @@ class QwenPRM(TransformersPRM):
         from prmcal.registry.models.architectures import QwenRewardModel
         from prmcal.registry.models.pretrained import load_pretrained
 
-        model = load_pretrained(QwenRewardModel, self.checkpoint, self.dtype, self.device)
-        assert isinstance(model, QwenRewardModel)
+        model: Any = load_pretrained(QwenRewardModel, self.checkpoint, self.dtype, self.device)
         return model.model, model.score
 
     @cached_property
@@ -79,9 +78,3 @@ class QwenPRM(TransformersPRM):
     def _levels(self) -> list[float] | None:
         """The levels of an exported calibrated PRM's outputs. None for an ordinary PRM."""
         return list(self._config.get("levels") or ()) or None
-
-    @cached_property
-    def _config(self) -> Mapping[str, Any]:
-        from prmcal.registry.models.checkpoints import read_config, resolve_checkpoint
-
-        return read_config(resolve_checkpoint(self.checkpoint))

@@ -74,10 +74,9 @@ class ReasonEvalPRM(TransformersPRM):
     def load_model(self) -> tuple[torch.nn.Module, torch.nn.Module]:
         """Load the trunk that the checkpoint's configuration names, and the linear score head."""
         from prmcal.registry.models.architectures import REWARD_MODELS, ReasonEvalModel
-        from prmcal.registry.models.checkpoints import read_config, resolve_checkpoint
         from prmcal.registry.models.pretrained import load_pretrained
 
-        model_type = read_config(resolve_checkpoint(self.checkpoint)).get("model_type")
+        model_type = self._config.get("model_type")
         if model_type not in REWARD_MODELS:
             raise PluginFailedError(
                 f"The checkpoint {self.checkpoint} has the model type '{model_type}'. The PRM '{self.plugin_name}' "

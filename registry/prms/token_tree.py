@@ -45,8 +45,6 @@ class TokenTree:
 
 def build_token_tree(sequences: Sequence[Sequence[int]]) -> TokenTree:
     """Merge token sequences, none of which is empty, into a trie. `leaves[i]` belongs to `sequences[i]`."""
-    if not sequences:
-        raise ValueError("A token tree needs at least one sequence. Got none.")
     children: dict[tuple[int, int], int] = {}
     tokens: list[int] = []
     depths: list[int] = []
@@ -54,11 +52,7 @@ def build_token_tree(sequences: Sequence[Sequence[int]]) -> TokenTree:
     leaves: list[int] = []
     before: tuple[int, ...] = ()
     path: list[int] = []
-    for index, sequence in enumerate(map(tuple, sequences)):
-        if len(sequence) == 0:
-            raise ValueError(
-                f"Sequence {index} of a token tree is empty. Each needs a last token, where its score is read."
-            )
+    for sequence in map(tuple, sequences):
         # A prefix usually begins like the one before it. Only the rest has to be looked up.
         shared = shared_length(before, sequence)
         before, path = sequence, path[:shared]
@@ -74,12 +68,7 @@ def build_token_tree(sequences: Sequence[Sequence[int]]) -> TokenTree:
             node = child
             path.append(node)
         leaves.append(node)
-    return TokenTree(
-        input_ids=np.array(tokens, dtype=np.int64),
-        position_ids=np.array(depths, dtype=np.int64),
-        parents=np.array(parents, dtype=np.int64),
-        leaves=np.array(leaves, dtype=np.int64),
-    )
+    return TokenTree(*(np.array(each, dtype=np.int64) for each in (tokens, depths, parents, leaves)))
 
 
 def subtree(tree: TokenTree, sequences: Ints) -> tuple[Ints, TokenTree]:
@@ -94,14 +83,13 @@ def subtree(tree: TokenTree, sequences: Ints) -> tuple[Ints, TokenTree]:
         if needed[node] and tree.parents[node] != ROOT:
             needed[tree.parents[node]] = True
     nodes = np.flatnonzero(needed)
-    parents = tree.parents[nodes]
-    part = TokenTree(
-        input_ids=tree.input_ids[nodes],
-        position_ids=tree.position_ids[nodes],
-        parents=np.where(parents == ROOT, ROOT, np.searchsorted(nodes, parents)),
-        leaves=np.searchsorted(nodes, tree.leaves[sequences]),
-    )
-    return nodes, part
+    parents, leaves = renumbered(nodes, tree.parents[nodes], tree.leaves[sequences])
+    return nodes, TokenTree(tree.input_ids[nodes], tree.position_ids[nodes], parents, leaves)
+
+
+def renumbered(nodes: Ints, parents: Ints, leaves: Ints) -> tuple[Ints, Ints]:
+    """Return the numbers of parents and of leaves among some ascending nodes of a tree."""
+    return np.where(parents == ROOT, ROOT, np.searchsorted(nodes, parents)), np.searchsorted(nodes, leaves)
 
 
 def token_tree_size(sequences: Sequence[Sequence[int]]) -> int:

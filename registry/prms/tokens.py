@@ -104,10 +104,7 @@ class TokenPRM(PRM):
         return found
 
     def prefix_ids(self, question: str, steps: Sequence[str]) -> tuple[int, ...] | None:
-        """Return the token ids of a prefix, or None if it is longer than `max_tokens`.
-
-        The last token is where the score is read.
-        """
+        """Return the token ids of a prefix, which is read at the last one; None if they are more than `max_tokens`."""
         ids = tuple(self.tokenize_prefix(question, self.read_steps(steps)))
         if not ids:
             raise FaultyPluginError(
@@ -117,7 +114,7 @@ class TokenPRM(PRM):
 
     def read_steps(self, steps: Sequence[str]) -> Sequence[str]:
         """Return the steps of a prefix that the PRM reads: without thoughts, those behind the thought."""
-        return steps_read(steps, self.read_thoughts)
+        return steps if self.read_thoughts else split_steps(behind_thought(join_steps(steps)))
 
     def _read(
         self,
@@ -130,18 +127,9 @@ class TokenPRM(PRM):
         )
 
 
-def steps_read(steps: Sequence[str], read_thoughts: bool) -> Sequence[str]:
-    """Return the steps of a prefix that a PRM reads: without thoughts, those behind the thought."""
-    return steps if read_thoughts else split_steps(behind_thought(join_steps(steps)))
-
-
 def _prefix_scores(trajectory: TokenizedTrajectory, values: Floats32) -> PrefixScores:
     over_long = np.array([ids is None for ids in trajectory.prefixes])
     logit = np.full(len(over_long), np.nan, dtype=np.float32)
     logit[~over_long] = values
-    return PrefixScores(
-        logit=logit,
-        reward=scipy.special.expit(logit.astype(np.float64)),
-        over_long=over_long,
-        tokens=trajectory.size,
-    )
+    reward = scipy.special.expit(logit.astype(np.float64))
+    return PrefixScores(logit, reward, over_long, trajectory.size)

@@ -14,7 +14,14 @@ from prmcal.arrays import Floats32, Ints
 from prmcal.errors import FaultyPluginError, PluginFailedError, PrmcalError
 from prmcal.registry.contracts.data import HiddenStates, ScoringRequest
 from prmcal.registry.contracts.plugin import Count, Own, own
-from prmcal.registry.models.checkpoints import Dtype, SpreadableDevice, check_checkpoint, checkpoint_identity
+from prmcal.registry.models.checkpoints import (
+    Dtype,
+    SpreadableDevice,
+    check_checkpoint,
+    checkpoint_identity,
+    read_config,
+    resolve_checkpoint,
+)
 from prmcal.registry.models.files import Head, checkpoint_problems
 from prmcal.registry.prms import token_tree
 from prmcal.registry.prms.tokens import TokenPRM
@@ -22,10 +29,6 @@ from prmcal.registry.prms.tokens import TokenPRM
 if TYPE_CHECKING:
     import torch
     from transformers import PreTrainedTokenizerBase
-
-
-_NO_TREE = token_tree.TokenTree(*[np.empty(0, dtype=np.int64)] * 4)
-"""The tree of a question of which all prefixes are too long."""
 
 
 def _halves(whole: Any) -> list[Any]:
@@ -172,6 +175,10 @@ class TransformersPRM(TokenPRM):
             unload(self, "modules")
 
     @cached_property
+    def _config(self) -> dict[str, Any]:
+        return read_config(resolve_checkpoint(self.checkpoint))
+
+    @cached_property
     def modules(self) -> tuple[torch.nn.Module, torch.nn.Module]:
         """The trunk and the head, in evaluation mode. They are loaded at the first use.
 
@@ -195,7 +202,7 @@ class TransformersPRM(TokenPRM):
         width = int(getattr(self.modules[0].config, "hidden_size", 0))
         read = [self._read(request, steps, self.prefix_ids) for steps in request.trajectories]
         sequences = [ids for trajectory in read for ids in trajectory.sequences]
-        tree = token_tree.build_token_tree(sequences) if sequences else _NO_TREE
+        tree = token_tree.build_token_tree(sequences)
         states = HiddenStates(
             np.empty((len(tree), width), np.float32), tree.parents, tree.leaves, np.empty(len(tree.leaves))
         )
@@ -229,11 +236,9 @@ class TransformersPRM(TokenPRM):
             )
 
     def _batches(self, trajectories: Sequence[token_tree.TokenizedTrajectory]) -> list[list[list[int]]]:
-        """Batches of token trees of indices into `trajectories`."""
         return token_tree.pack_trajectories(trajectories, self.tree_tokens, self.batch_tokens)
 
     def _forward(self, sequences: Sequence[Sequence[Sequence[int]]]) -> Floats32:
-        """The log-odds at the end of every sequence, tree by tree, of shape (all sequences,)."""
         import torch
 
         trees = [token_tree.build_token_tree(of_tree) for of_tree in sequences if of_tree]
@@ -251,7 +256,6 @@ class TransformersPRM(TokenPRM):
         return np.asarray(logits.float().cpu().numpy(), dtype=np.float32)
 
     def _values(self, sequences: Sequence[Sequence[Sequence[int]]]) -> Floats32:
-        """The same as `_forward`, also where a batch does not fit into the memory."""
         from prmcal.registry.models.memory import in_halves
 
         found = in_halves(

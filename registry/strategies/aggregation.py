@@ -11,6 +11,7 @@ from prmcal.arrays import Floats
 
 Reading = Literal["last", "first", "min", "mean", "product"]
 READINGS: tuple[Reading, ...] = get_args(Reading)
+Aggregate = Literal["last", "first", "min", "product", "mean", "sum-logit"]
 
 
 def read_steps(scores: Sequence[ArrayLike], reading: Reading = "last") -> Floats:
@@ -41,9 +42,6 @@ def read_steps(scores: Sequence[ArrayLike], reading: Reading = "last") -> Floats
         return np.asarray(flat[ends - 1 if reading == "last" else starts])
     combined = {"min": np.minimum, "mean": np.add, "product": np.multiply}[reading].reduceat(flat, starts)
     return np.asarray(combined / counts if reading == "mean" else combined)
-
-
-Aggregate = Literal["last", "first", "min", "product", "mean", "sum-logit"]
 
 
 def aggregated(step_scores: Floats, scores: Floats, aggregate: Aggregate) -> Floats:

@@ -19,6 +19,8 @@ from prmcal.registry.contracts.strategy import Answered, PoolStrategy, Setting, 
 from prmcal.registry.strategies.aggregation import Aggregate, aggregated
 from prmcal.remembered import remembered
 
+_POINTS = 24
+
 
 def best_of_n(scores: NDArray[np.floating[Any]], correct: ArrayLike, counts: ArrayLike) -> Floats:
     """Compute the expected accuracy of the best-scored of n samples, in [0, 1], of shape (questions, N).
@@ -126,9 +128,6 @@ class RanksByScore(PoolStrategy):
         return aggregated(pool.step_scores, pool.scores, self.aggregate)
 
 
-_POINTS = 24
-
-
 @dataclass(eq=False)
 class FixedBudget(PoolStrategy):
     """Draw the same number of samples for every question.
@@ -161,10 +160,7 @@ class FixedBudget(PoolStrategy):
         return self._results(pool, curve_counts(setting.samples))
 
     def count(self, setting: Setting) -> int:
-        """Return the number of samples.
-
-        Raises a ValueError if it exceeds the fixed budget N of the grid.
-        """
+        """Return the number of samples. Raises a ValueError if it exceeds the fixed budget N of the grid."""
         count = self.samples or setting.samples
         if count > setting.samples:
             raise ValueError(

@@ -57,19 +57,13 @@ def first_draws(size: int, draws: int) -> Ints:
 
 
 def block_means(values: NDArray[Any], size: int) -> Floats:
-    """Return the mean over each block of orders, of shape (..., blocks).
-
-    `values`, of shape (..., blocks x M), has one for each order.
-    """
+    """Return the mean over each block of orders, of shape (..., blocks), for values of shape (..., blocks x M)."""
     blocks = values.reshape(*values.shape[:-1], -1, size)
     return np.asarray(blocks.sum(axis=-1) / size, dtype=np.float64)
 
 
 def mean_of_blocks(means: Floats) -> tuple[Floats, Floats]:
-    """Return the mean over all orders, and its standard error, each of shape (...).
-
-    The means of blocks have the shape (..., blocks).
-    """
+    """Return the mean of means of blocks, of shape (..., blocks), and its standard error, each of shape (...)."""
     # Without the difference, rounding would leave equal means a tiny error.
     error = (means - means[..., :1]).std(axis=-1, ddof=1) / np.sqrt(means.shape[-1])
     return means.mean(axis=-1), np.asarray(error, dtype=np.float64)
@@ -117,7 +111,9 @@ def count_votes(answers: Ints, correct: Bools, orders: Ints, weights: Floats | N
     """
     named, columns = numbered(answers), np.arange(len(orders))
     share = right_of_answers(named, correct)
-    votes = _ones(named) if weights is None else np.rint(weights * _UNITS).astype(np.int64)
+    # Single votes have the smallest type that can count them.
+    ones = np.ones(len(named), np.min_scalar_type(-len(named) - 1))
+    votes = ones if weights is None else np.rint(weights * _UNITS).astype(np.int64)
     # The last row is that of trajectories without an answer. A vote can have the weight 0, so none is -1.
     rows = np.where(named < 0, len(share), named)
     sums = np.full((len(share) + 1, len(orders)), -1, votes.dtype)
@@ -133,11 +129,6 @@ def count_votes(answers: Ints, correct: Bools, orders: Ints, weights: Floats | N
         first[draw], second[draw] = most, np.where(leaders > 1, most, others)
         right[draw] = np.where(most < 0, 0.0, share @ leads / leaders)
     return Votes(np.maximum(first, 0).T, np.maximum(second, 0).T, right.T)
-
-
-def _ones(named: Ints) -> NDArray[np.signedinteger]:
-    """One vote for each trajectory, in the smallest type that can count them."""
-    return np.ones(len(named), np.min_scalar_type(-len(named) - 1))
 
 
 def numbered(answers: Ints) -> Ints:

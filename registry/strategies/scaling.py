@@ -1,5 +1,7 @@
 """Strategies whose number of samples depends on the question: IAS and its reference points."""
 
+from typing import ClassVar
+
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -104,11 +106,7 @@ class FixedOfEqualCost(best_of.RanksByScore):
     reads = ("scores", "rewards")
     targeted = True
     reference = True
-
-    @property
-    def in_league(self) -> bool:
-        """Its curve would be that of a fixed n."""
-        return False
+    in_league: ClassVar[bool] = False
 
     def answer(self, pool: Pool, setting: Setting) -> Answered:
         """Compute the expectation in closed form; see :meth:`prmcal.PoolStrategy.answer`."""
@@ -128,10 +126,7 @@ class FixedOfEqualCost(best_of.RanksByScore):
 
 
 def target_of(setting: Setting) -> float:
-    """Return the target probability C of a targeted strategy.
-
-    Raises a ValueError if the setting has no target.
-    """
+    """Return the target probability C of a targeted strategy. Raises a ValueError if the setting has none."""
     if setting.target is None:
         raise ValueError("The setting has no target probability C. Set scaling.targets in the grid.")
     return setting.target

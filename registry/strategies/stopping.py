@@ -15,6 +15,8 @@ from prmcal.registry.strategies.sequential import Drawn, Outcome, SequentialRule
 from prmcal.remembered import remembered
 
 _SMALLEST_SPREAD = 1e-9
+_THRESHOLDS = tuple(float(each) for each in expit(np.linspace(-5, 8, 27)))
+_CONFIDENCES = tuple(float(1 - error) for error in np.geomspace(0.6, 1e-12, 24))
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,9 +58,6 @@ class ScoreEvidence:
         return np.asarray(expit(self.slope * scores + self.offset), dtype=np.float64)
 
 
-_THRESHOLDS = tuple(float(each) for each in expit(np.linspace(-5, 8, 27)))
-
-
 @dataclass(eq=False)
 class FirstGoodEnough(SequentialRule):
     """Stop at the first trajectory that is right with at least a given probability, and answer with the best-scored.
@@ -83,9 +82,6 @@ class FirstGoodEnough(SequentialRule):
         """Stop at the first score whose probability is at least the threshold."""
         chances = self.evidence_.chance(drawn.in_pool["scores"])[drawn.orders]
         return Outcome(first_at_least(chances, points), drawn.right_if_best())
-
-
-_CONFIDENCES = tuple(float(1 - error) for error in np.geomspace(0.6, 1e-12, 24))
 
 
 @dataclass(eq=False)

@@ -1,4 +1,4 @@
-"""The calibrator `quantile-lora`: the method of the paper (section 3.2 and Appendix C)."""
+"""The calibrators `quantile-lora`, the method of the paper (section 3.2 and Appendix C), and `quantile-adapter`."""
 
 import hashlib
 import inspect
@@ -18,10 +18,15 @@ from prmcal.registry.contracts.calibrator import Calibrator, ScoredPrefixes
 from prmcal.registry.contracts.models import PRM
 from prmcal.registry.contracts.plugin import Count, FinitePositive, Seed, ShareOrZero
 from prmcal.registry.messages import reading
+from prmcal.registry.models.checkpoints import is_hub_id, resolve_checkpoint
+from prmcal.registry.prms.qwen import QwenPRM
 from prmcal.registry.prms.transformers import TransformersPRM
 
 if TYPE_CHECKING:
     from peft import PeftModel
+
+_WHAT_ELSEWHERE = "A LoRA adapter for quantiles of the success probability that was trained elsewhere"
+_FILES = ("adapter_config.json", "adapter_model.safetensors")
 
 
 def _distinct(layers: str | tuple[int, ...]) -> str | tuple[int, ...]:
@@ -128,7 +133,6 @@ class QuantileLora(Calibrator):
         The PRM itself is not changed.
         """
         from prmcal.registry.calibrators.lora.fitting import fit_adapter
-        from prmcal.registry.calibrators.lora.model import quantile_model
 
         self.check_calibration_data(features, k, n)
         prm, rates = transformers_prm(features), np.asarray(k, dtype=np.float64) / n
@@ -136,9 +140,8 @@ class QuantileLora(Calibrator):
         rows = [[each.question, *each.steps] for each in features.prefixes]
         decisive = [prm.identity(), settings, self.levels, rows, k.tolist(), n.tolist()]
         fit = hashlib.sha256(json.dumps(decisive, sort_keys=True).encode()).hexdigest()
-        base = quantile_model(prm, len(self.levels))
         self.adapter_, self.config_, steps = fit_adapter(
-            prm, base, features.prefixes, rates, self.levels, settings, self.support, fit
+            prm, features.prefixes, rates, self.levels, settings, self.support, fit
         )
         self.card_: dict[str, Any] = {
             "what": _WHAT,
@@ -159,13 +162,14 @@ class QuantileLora(Calibrator):
         prm = transformers_prm(features)
         self._check_prm(prm)
         log_odds = predict_log_odds(self._model(prm), prm, features.prefixes, len(self.levels))
-        return np.sort(_reward(log_odds), axis=1)
+        return np.sort(scipy.special.expit(log_odds), axis=1)
 
     def compared(self, features: ScoredPrefixes, rates: Floats) -> Self:
         """Add the mean losses of the PRM's own and of the calibrated rewards to the card, and return self."""
         from prmcal.registry.calibrators.lora.fitting import mean_loss
 
-        before = np.repeat(_reward(features.logit)[:, None], len(self.levels), axis=1)
+        reward = scipy.special.expit(np.asarray(features.logit, dtype=np.float64))
+        before = np.repeat(reward[:, None], len(self.levels), axis=1)
         self.card_["first_loss"] = mean_loss(before, rates, self.levels, self.loss)
         self.card_["final_loss"] = mean_loss(self.predict(features), rates, self.levels, self.loss)
         return self
@@ -217,7 +221,9 @@ class QuantileLora(Calibrator):
 
     def _check_prm(self, prm: PRM) -> None:
         # A PRM may rank with other markers than those that it is calibrated with.
-        fitted, given = (_without_markers(each) for each in (self.card_["prm"], _plain(prm.identity())))
+        fitted, given = (_plain(each) for each in (self.card_["prm"], prm.identity()))
+        for identity in (fitted, given):
+            identity.get("arguments", {}).pop("markers", None)
         if differing := [key for key in sorted(fitted | given) if fitted.get(key) != given.get(key)]:
             changes = (f"{key} was {fitted.get(key)!r} and is {given.get(key)!r}" for key in differing)
             raise PluginFailedError(
@@ -240,11 +246,6 @@ class QuantileLora(Calibrator):
         return {name: value for name, value in vars(self).items() if name != "_kept"}
 
 
-def _without_markers(identity: dict[str, Any]) -> dict[str, Any]:
-    arguments = identity.get("arguments", {})
-    return {**identity, "arguments": {k: v for k, v in arguments.items() if k != "markers"}}
-
-
 def transformers_prm(features: ScoredPrefixes) -> TransformersPRM:
     """Return the PRM of some prefixes. Raise PluginFailedError if it cannot be fine-tuned."""
     if not isinstance(features.prm, TransformersPRM):
@@ -255,10 +256,116 @@ def transformers_prm(features: ScoredPrefixes) -> TransformersPRM:
     return features.prm
 
 
-def _reward(log_odds: Floats) -> Floats:
-    return np.asarray(scipy.special.expit(np.asarray(log_odds, dtype=np.float64)), dtype=np.float64)
-
-
 def _plain(value: Any) -> Any:
     """The value after it is written to JSON and read again."""
     return json.loads(json.dumps(value))
+
+
+class QuantileAdapter(QuantileLora):
+    r"""Use a published adapter in the layout of the paper's code: PEFT on a PRM with one output per quantile.
+
+    Nothing is trained. ``fit`` only measures the losses on the calibration data. The adapter belongs to
+    Qwen2.5-Math-PRM-7B and to the language model that it was trained for.
+
+    Notes
+    -----
+    The paper's code initialises the head with the difference of the PRM's two outputs. This is not in the adapter's
+    files, but follows from the PRM. For Math-Shepherd and ReasonEval, the code also draws a random bias that it does
+    not save. Their adapters cannot be restored, so this calibrator refuses them.
+
+    The tests use adapters that PEFT writes in this layout. The adapters on the hub have not been tried yet.
+
+    The system prompt of the paper's code has "in \\boxed{}", while the PRM's documentation and the plugin `qwen` have
+    "within \\boxed{}". For the exact prompt of the paper's code, set the `system_prompt` of `qwen`, as the grid
+    `published` does.
+    """
+
+    adapter: str | dict[str, str]
+    """A folder that PEFT wrote, with ``adapter_config.json`` and ``adapter_model.safetensors``, or a hub id such as
+    ``young-j-park/Qwen2.5-Math-PRM-7B-calibrated-Llama-3.2-1B-Instruct``. In a grid with several LLMs, it is the
+    adapter of each, by its name in the grid."""
+    quantiles: Quantiles
+    """The levels of the outputs, ascending in (0, 1)."""
+
+    def __init__(self, adapter: str | dict[str, str], quantiles: Quantiles = (0.1, 0.5, 0.9)) -> None:
+        super().__init__(quantiles=quantiles)
+        self.training_passes = 0
+        self.adapter = adapter
+
+    def check_arguments(self) -> None:
+        """Raise ValueError if there is no adapter, or if a folder lacks one of the adapter's two files."""
+        if not self._adapters or not all(self._adapters):
+            raise ValueError(
+                "The 'adapter' parameter must name an adapter: one, or one for each LLM of the grid."
+            )
+        for adapter in self._adapters:
+            folder = Path(adapter).expanduser()
+            missing = [name for name in _FILES if not (folder / name).is_file()]
+            if not missing or (not folder.exists() and is_hub_id(adapter)):
+                continue
+            raise ValueError(
+                f"The adapter {adapter} has no {missing[0]}. Give 'adapter' the folder that PEFT wrote, with "
+                f"{' and '.join(_FILES)}, or its hub id. Weights as a pickle (.bin) are not read."
+            )
+
+    @property
+    def checkpoints(self) -> tuple[str, ...]:
+        """The adapters that are read from the hub."""
+        return tuple(each for each in self._adapters if not Path(each).expanduser().is_dir())
+
+    def arguments_for(self, llm: str) -> dict[str, Any] | None:
+        """Return the adapter of one LLM. Raise a PluginFailedError if it has none."""
+        if isinstance(self.adapter, str):
+            return None
+        if llm not in self.adapter:
+            raise PluginFailedError(
+                f"The calibrator 'quantile-adapter' has no adapter for the LLM '{llm}'. It has those of: "
+                f"{', '.join(self.adapter)}. Restrict the calibrator to these with 'llms'."
+            )
+        return {"adapter": self.adapter[llm]}
+
+    def identity(self) -> dict[str, Any]:
+        """Return the identity, with the hashes of the adapter's files in place of their path."""
+        from prmcal.registry.calibrators.lora.export import file_hash
+
+        known = super().identity()
+        arguments = {name: value for name, value in known["arguments"].items() if name != "adapter"}
+        hashes = [{name: file_hash(_folder(adapter) / name) for name in _FILES} for adapter in self._adapters]
+        of_llms = dict(zip(self.adapter, hashes, strict=True)) if isinstance(self.adapter, dict) else None
+        return {**known, "arguments": arguments, "files": of_llms or hashes[0]}
+
+    def fit(self, features: ScoredPrefixes, k: Ints, n: Ints) -> Self:
+        """Read the adapter and measure its loss on the data; see :meth:`prmcal.Calibrator.fit`."""
+        self.check_calibration_data(features, k, n)
+        self.restore(transformers_prm(features))
+        return self.compared(features, np.asarray(k, dtype=np.float64) / n)
+
+    def restore(self, prm: PRM) -> Self:
+        """Read the adapter for a PRM, without data."""
+        from prmcal.registry.calibrators.lora.export import read_published_adapter
+
+        if not isinstance(prm, QwenPRM):
+            raise PluginFailedError(
+                f"Only adapters of PRMs in Qwen's format can be read. '{prm.plugin_name}' is a {type(prm).__name__}. "
+                "For such PRMs, the paper's code does not save all of the head."
+            )
+        if not isinstance(self.adapter, str):
+            raise PluginFailedError("It has an adapter for each LLM. Give 'adapter' the one of this LLM.")
+        self.adapter_, self.config_ = read_published_adapter(_folder(self.adapter), len(self.levels))
+        identity = json.loads(json.dumps(prm.identity()))
+        self.card_ = {
+            "what": _WHAT_ELSEWHERE,
+            "prm": identity,
+            "arguments": {"quantiles": list(self.quantiles)},
+        }
+        return self
+
+    @property
+    def _adapters(self) -> tuple[str, ...]:
+        return (self.adapter,) if isinstance(self.adapter, str) else tuple(self.adapter.values())
+
+
+def _folder(adapter: str) -> Path:
+    """The folder of an adapter. One of the hub is downloaded if it is not on this machine."""
+    folder = Path(adapter).expanduser()
+    return folder if folder.is_dir() else resolve_checkpoint(adapter)

@@ -26,6 +26,13 @@ from prmcal.registry.prms.qwen import QwenPRM
 
 _OWN_HEAD = r"^score\.layers\."
 _CARD = Path(__file__).with_name("card.md")
+_WEIGHTS, _CONFIG = ADAPTER_FILES = ("adapter_model.safetensors", "adapter_config.json")
+
+_LORA_WEIGHT = re.compile(r"base_model\.model\.(.+)\.lora_[AB]\.weight")
+_HEAD = "base_model.model.score."
+_LAST = f"{_HEAD}2.lora_B.weight"
+_FROZEN = ("embed_tokens.weight", "embed_tokens.base_layer.weight")
+_SEAL = "whole.json"
 
 
 def export_checkpoint(
@@ -102,14 +109,6 @@ def export_checkpoint(
     (folder / "README.md").write_text(text)
 
 
-_WEIGHTS, _CONFIG = ADAPTER_FILES = ("adapter_model.safetensors", "adapter_config.json")
-
-_LORA_WEIGHT = re.compile(r"base_model\.model\.(.+)\.lora_[AB]\.weight")
-_HEAD = "base_model.model.score."
-_LAST = f"{_HEAD}2.lora_B.weight"
-_FROZEN = ("embed_tokens.weight", "embed_tokens.base_layer.weight")
-
-
 def write_adapter(folder: Path, adapter: Mapping[str, torch.Tensor], config: LoraConfig) -> None:
     """Write the files that ``PeftModel.from_pretrained`` reads. Equal adapters give equal bytes."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -120,10 +119,7 @@ def write_adapter(folder: Path, adapter: Mapping[str, torch.Tensor], config: Lor
 
 
 def read_adapter(folder: Path) -> tuple[dict[str, torch.Tensor], LoraConfig]:
-    """Return the weights, on the CPU, and the configuration.
-
-    Raises an Exception if the folder does not hold an adapter.
-    """
+    """Return the weights, on the CPU, and the configuration. Raises an Exception if the folder holds no adapter."""
     settings = json.loads((folder / _CONFIG).read_text())
     config = PeftConfig.from_peft_type(**settings)
     if not isinstance(config, LoraConfig):
@@ -166,9 +162,6 @@ def read_published_adapter(folder: Path, quantiles: int) -> tuple[dict[str, torc
         target_modules="|".join(f"(?:{module})" for module in modules),
         inference_mode=True,
     )
-
-
-_SEAL = "whole.json"
 
 
 def seal(checkpoint: Path, fit: str) -> None:

@@ -5,19 +5,21 @@ Prefixes are divided into batches and forward passes over token trees.
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import torch
 from peft import LoraConfig, PeftModel, get_peft_model_state_dict
+from torch import Tensor
 
 from prmcal.arrays import Bools, Floats, Ints
 from prmcal.errors import PluginFailedError
 from prmcal.registry.calibrators.lora.model import (
     ADAPTER,
-    QuantileRewardModel,
     adapted,
     lora_config,
+    quantile_model,
     recompute_if_large,
 )
 from prmcal.registry.calibrators.lora.training import Parts, RowLoss, isolated, train
@@ -32,8 +34,11 @@ from prmcal.registry.prms.token_tree import (
 )
 from prmcal.registry.prms.transformers import TransformersPRM
 
+_LEAST_SHARE = 0.75
+"""A tree smaller than this share of a pass's largest tree goes into another pass, to avoid padding."""
 
-def quantile_loss(predicted: torch.Tensor, target: torch.Tensor, levels: Sequence[float]) -> torch.Tensor:
+
+def quantile_loss(predicted: Tensor, target: Tensor, levels: Sequence[float]) -> Tensor:
     """Return the weighted quantile loss (wQL, section 3.2 of the paper) of each row, of shape (...).
 
     It is the mean over levels of ``beta max(0, y - r) + (1 - beta) max(0, r - y)``, for the prediction r in [0, 1], of
@@ -45,7 +50,7 @@ def quantile_loss(predicted: torch.Tensor, target: torch.Tensor, levels: Sequenc
     return torch.maximum(betas * short, (betas - 1) * short).mean(dim=-1)
 
 
-def squared_loss(predicted: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+def squared_loss(predicted: Tensor, target: Tensor) -> Tensor:
     """Return the squared error of each row, of shape (...), for predictions of shape (..., 1).
 
     Its expectation is smallest if the prediction is the mean of the target.
@@ -55,21 +60,20 @@ def squared_loss(predicted: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
 
 def fit_adapter(
     prm: TransformersPRM,
-    base: QuantileRewardModel,
     prefixes: Sequence[Prefix],
     rates: Floats,
     levels: Sequence[float],
     settings: Mapping[str, Any],
     support: FitSupport,
     fit: str,
-) -> tuple[dict[str, torch.Tensor], LoraConfig, int]:
+) -> tuple[dict[str, Tensor], LoraConfig, int]:
     """Train an adapter. Return its weights on the CPU, its settings, and the number of training batches.
 
-    The PRM is not changed. `base` is the PRM with an output for each level, which are trained on the success rates of
-    the prefixes, of shape (rows,). `settings` are the calibrator's arguments, and `fit` is a hash of everything else.
-    Checkpoints of other fits are ignored.
+    The PRM is not changed. It gets an output for each level. They are trained on the success rates of the prefixes, of
+    shape (rows,). `settings` are the calibrator's arguments, and `fit` is a hash of everything else. Checkpoints of
+    other fits are ignored.
     """
-    sequences = token_ids(prm, prefixes)
+    base, sequences = quantile_model(prm, len(levels)), token_ids(prm, prefixes)
     whole = settings["batches"] == "trajectories"
     units = trajectories_of(prefixes) if whole else list(np.arange(len(prefixes))[:, None])
     epochs = plan_batches(units, settings["batch_size"], settings["epochs"], settings["seed"])
@@ -105,12 +109,12 @@ def batch_parts(
     parts: Parts = []
     chosen = [sequences[row] for row in rows]
     for trees in pack([prefixes[row] for row in rows], chosen, prm):
-        batch = collate(chosen, trees, prm)
-        target = np.zeros(batch.taken.shape, dtype=np.float32)
-        target[batch.taken] = rates[rows[batch.rows]]
-        weight = np.where(batch.taken, 1.0 / len(rows), 0.0).astype(np.float32)
+        inputs, places, taken = collate(chosen, trees, prm)
+        target = np.zeros(taken.shape, dtype=np.float32)
+        target[taken] = rates[rows[places]]
+        weight = np.where(taken, 1.0 / len(rows), 0.0).astype(np.float32)
         parts.append(
-            {"inputs": batch.inputs, "target": torch.from_numpy(target), "weight": torch.from_numpy(weight)}
+            {"inputs": inputs, "target": torch.from_numpy(target), "weight": torch.from_numpy(weight)}
         )
     return parts
 
@@ -125,27 +129,8 @@ def mean_loss(predicted: Floats, rates: Floats, levels: Sequence[float], name: s
     return float(row_loss(name, levels)(torch.from_numpy(predicted), torch.from_numpy(rates)).mean())
 
 
-_LEAST_SHARE = 0.75
-"""A tree smaller than this share of a pass's largest tree goes into another pass, to avoid padding."""
-
-
-class TreeBatch(NamedTuple):
-    """Prefixes as token trees for one forward pass.
-
-    `inputs` are the model's: the trees, and `leaves` of shape (trees, slots), where a slot holds one prefix. `taken`,
-    of the same shape, says which slots hold a prefix, and `rows`, of shape (prefixes,), which prefixes these are.
-    """
-
-    inputs: dict[str, torch.Tensor]
-    rows: Ints
-    taken: Bools
-
-
 def token_ids(prm: TransformersPRM, prefixes: Sequence[Prefix]) -> list[tuple[int, ...]]:
-    """Return the token ids of each prefix as the PRM reads it.
-
-    Raises a PluginFailedError if a prefix is too long for the PRM.
-    """
+    """Return the token ids of each prefix as the PRM reads it. Raises a PluginFailedError if one is too long for it."""
     read = {prefix: prm.prefix_ids(prefix.question, prefix.steps) for prefix in set(prefixes)}
     found = []
     for prefix in prefixes:
@@ -161,9 +146,10 @@ def token_ids(prm: TransformersPRM, prefixes: Sequence[Prefix]) -> list[tuple[in
 
 def trajectories_of(prefixes: Sequence[Prefix]) -> list[Ints]:
     """Return the rows of each trajectory: a run in which each prefix continues or repeats the one before."""
-    starts = [
-        row for row, prefix in enumerate(prefixes) if row == 0 or not _continues(prefix, prefixes[row - 1])
-    ]
+    starts = [0]
+    for row, (before, prefix) in enumerate(pairwise(prefixes), start=1):
+        if prefix.question != before.question or prefix.steps[: len(before.steps)] != before.steps:
+            starts.append(row)
     return [np.arange(a, b) for a, b in zip(starts, [*starts[1:], len(prefixes)], strict=True)]
 
 
@@ -204,8 +190,12 @@ def pack(
 
 def collate(
     sequences: Sequence[Sequence[int]], trees: Sequence[Sequence[int]], prm: TransformersPRM
-) -> TreeBatch:
-    """Build the inputs of one forward pass of the PRM, over the sequences whose indices are in `trees`."""
+) -> tuple[dict[str, Tensor], Ints, Bools]:
+    """Build the inputs of one forward pass of the PRM, over the sequences whose indices are in `trees`.
+
+    The inputs are the trees, and `leaves` of shape (trees, slots), where a slot holds one sequence. Return also the
+    index of each sequence, and which slots hold one, of shapes (sequences,) and (trees, slots).
+    """
     weights = next(prm.modules[0].parameters())
     built = [build_token_tree([sequences[index] for index in tree]) for tree in trees]
     slots = max(len(tree) for tree in trees)
@@ -215,20 +205,8 @@ def collate(
         leaves[number, : len(tree.leaves)] = tree.leaves
         taken[number, : len(tree.leaves)] = True
     inputs = collate_token_trees(built, pad_id=0, dtype=weights.dtype, device=weights.device)
-    return TreeBatch(
-        inputs={**inputs, "leaves": torch.from_numpy(leaves).to(weights.device)},
-        rows=np.concatenate([np.asarray(tree, dtype=np.int64) for tree in trees]),
-        taken=taken,
-    )
-
-
-def _continues(prefix: Prefix, before: Prefix) -> bool:
-    count = len(before.steps)
-    return (
-        prefix.question == before.question
-        and len(prefix.steps) >= count
-        and prefix.steps[:count] == before.steps
-    )
+    inputs["leaves"] = torch.from_numpy(leaves).to(weights.device)
+    return inputs, np.concatenate([np.asarray(tree, dtype=np.int64) for tree in trees]), taken
 
 
 def predict_log_odds(
@@ -242,9 +220,9 @@ def predict_log_odds(
     found = np.empty((len(distinct), quantiles))
 
     def predict(trees: Sequence[Sequence[int]]) -> None:
-        batch = collate(sequences, trees, prm)
+        inputs, places, taken = collate(sequences, trees, prm)
         with torch.inference_mode():
-            found[batch.rows] = model(**batch.inputs).double().cpu().numpy()[batch.taken]
+            found[places] = model(**inputs).double().cpu().numpy()[taken]
 
     for trees in pack(distinct, sequences, prm):
         in_halves(predict, trees, lambda _: None)

@@ -7,16 +7,19 @@ from typing import Any, Literal
 
 import torch
 from peft import LoraConfig, PeftModel, get_peft_model, get_peft_model_state_dict, set_peft_model_state_dict
-from torch import nn
+from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from prmcal.errors import PluginFailedError
 from prmcal.registry.prms.transformers import TransformersPRM
 
-LogOdds = Callable[[torch.Tensor], torch.Tensor]
+LogOdds = Callable[[Tensor], Tensor]
 
 _PROBES = 32
 _TOLERANCE = 1e-5
+ADAPTER = "default"
+_HEAD = "score.layers"
+_LARGE = 1_000_000_000
 
 
 class QuantileHead(nn.Module):
@@ -34,13 +37,19 @@ class QuantileHead(nn.Module):
 
     def __init__(self, head: nn.Module, log_odds: LogOdds, quantiles: int) -> None:
         super().__init__()
-        earlier, last = _split(head)
+        *earlier, last = _flat(head)
+        if not isinstance(last, nn.Linear):
+            raise PluginFailedError(
+                "The PRM's head must be a torch Linear, or a Sequential that ends in one, to get one output per "
+                f"quantile. It is a {type(head).__name__}"
+                + (f" that ends in a {type(last).__name__}." if earlier else ".")
+            )
         combination = linear_form(log_odds, last)
         self.quantiles = quantiles
         self.log_odds = None if combination else log_odds
         self.outputs = 1 if combination else last.out_features
         weight = last.weight.detach()
-        bias: torch.Tensor | None = None if last.bias is None else last.bias.detach()
+        bias: Tensor | None = None if last.bias is None else last.bias.detach()
         if combination:
             weight, bias = _combine(weight, bias, *combination)
         copied = nn.Linear(last.in_features, quantiles * self.outputs, bias is not None, device="meta")
@@ -49,15 +58,15 @@ class QuantileHead(nn.Module):
             copied.bias = nn.Parameter(bias.repeat(quantiles), requires_grad=False)
         self.layers = nn.Sequential(*earlier, copied)
 
-    def forward(self, hidden: torch.Tensor) -> torch.Tensor:
+    def forward(self, hidden: Tensor) -> Tensor:
         """Return log-odds of shape (..., quantiles) for hidden states of shape (..., width), float32."""
-        outputs: torch.Tensor = self.layers(hidden)
+        outputs: Tensor = self.layers(hidden)
         if self.log_odds is None:
             return outputs
         return self.log_odds(outputs.reshape(*outputs.shape[:-1], self.quantiles, self.outputs))
 
 
-def linear_form(log_odds: LogOdds, last: nn.Linear) -> tuple[torch.Tensor, torch.Tensor] | None:
+def linear_form(log_odds: LogOdds, last: nn.Linear) -> tuple[Tensor, Tensor] | None:
     """Return c and d of ``log_odds(x) = c . x + d``, or None if `log_odds` is not linear.
 
     c and d are float64, of shapes (outputs,) and ().
@@ -84,17 +93,6 @@ def linear_form(log_odds: LogOdds, last: nn.Linear) -> tuple[torch.Tensor, torch
     return None
 
 
-def _split(head: nn.Module) -> tuple[list[nn.Module], nn.Linear]:
-    """The layers before the last one, and the last one."""
-    *earlier, last = _flat(head)
-    if not isinstance(last, nn.Linear):
-        raise PluginFailedError(
-            "The PRM's head must be a torch Linear, or a Sequential that ends in one, to get one output per quantile. "
-            f"It is a {type(head).__name__}" + (f" that ends in a {type(last).__name__}." if earlier else ".")
-        )
-    return earlier, last
-
-
 def _flat(module: nn.Module) -> list[nn.Module]:
     if isinstance(module, nn.Sequential) and len(module):
         return [layer for child in module for layer in _flat(child)]
@@ -102,19 +100,14 @@ def _flat(module: nn.Module) -> list[nn.Module]:
 
 
 def _combine(
-    weight: torch.Tensor, bias: torch.Tensor | None, slope: torch.Tensor, offset: torch.Tensor
-) -> tuple[torch.Tensor, torch.Tensor | None]:
+    weight: Tensor, bias: Tensor | None, slope: Tensor, offset: Tensor
+) -> tuple[Tensor, Tensor | None]:
     """Weight, of shape (1, width), and bias, of shape (1,), of a linear combination of a layer's outputs."""
     rows = (slope @ weight.double()).to(weight.dtype)[None]
     if bias is None and offset == 0:
         return rows, None
     shift = offset if bias is None else slope @ bias.double() + offset
     return rows, shift.to(weight.dtype)[None]
-
-
-ADAPTER = "default"
-_HEAD = "score.layers"
-_LARGE = 1_000_000_000
 
 
 class QuantileRewardModel(PreTrainedModel):
@@ -132,12 +125,8 @@ class QuantileRewardModel(PreTrainedModel):
         self.hf_device_map = {name: weight.device for name, weight in self.named_parameters()}
 
     def forward(
-        self,
-        input_ids: torch.Tensor,
-        position_ids: torch.Tensor,
-        attention_mask: torch.Tensor | None,
-        leaves: torch.Tensor,
-    ) -> torch.Tensor:
+        self, input_ids: Tensor, position_ids: Tensor, attention_mask: Tensor | None, leaves: Tensor
+    ) -> Tensor:
         """Return the log-odds of each quantile at the ends of prefixes, of shape (trees, prefixes, quantiles), float32.
 
         The first three arguments are from :func:`prmcal.registry.prms.token_tree.collate_token_trees`. `leaves`, of
@@ -147,7 +136,7 @@ class QuantileRewardModel(PreTrainedModel):
             input_ids=input_ids, position_ids=position_ids, attention_mask=attention_mask, use_cache=False
         ).last_hidden_state
         ends = torch.take_along_dim(hidden, leaves[..., None].to(hidden.device), dim=1)
-        log_odds: torch.Tensor = self.score(ends.float())
+        log_odds: Tensor = self.score(ends.float())
         return log_odds
 
 
@@ -224,7 +213,7 @@ def lora_config(
 
 
 def adapted(
-    model: QuantileRewardModel, config: LoraConfig, adapter: Mapping[str, torch.Tensor] | None = None
+    model: QuantileRewardModel, config: LoraConfig, adapter: Mapping[str, Tensor] | None = None
 ) -> PeftModel:
     """Return the model with an adapter: the given one, or a new one from torch's global random generator.
 
@@ -239,7 +228,7 @@ def adapted(
     return peft_model.eval()
 
 
-def load_adapter(model: PeftModel, adapter: Mapping[str, torch.Tensor]) -> None:
+def load_adapter(model: PeftModel, adapter: Mapping[str, Tensor]) -> None:
     """Set all weights of a model's adapter."""
     expected = get_peft_model_state_dict(model, adapter_name=ADAPTER, save_embedding_layers=False)
     shapes = {name: tuple(tensor.shape) for name, tensor in expected.items()}

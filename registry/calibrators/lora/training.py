@@ -18,6 +18,7 @@ import numpy as np
 import torch
 from datasets import Dataset
 from peft import PeftModel, get_peft_model_state_dict
+from torch import Tensor
 from transformers import PreTrainedTokenizerBase, Trainer, TrainerCallback
 from transformers.trainer_callback import PrinterCallback
 from transformers.utils import logging
@@ -32,7 +33,7 @@ from prmcal.registry.models.memory import advise, free_reserved, too_small
 
 Parts = list[dict[str, Any]]
 """The forward passes of one batch. Each has the model's `inputs`, and the `target` and `weight` of every slot."""
-RowLoss = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
+RowLoss = Callable[[Tensor, Tensor], Tensor]
 """From rewards, of shape (..., outputs), and the targets of `Parts`, of shape (...), to losses of shape (...)."""
 
 _CHECKPOINTS = 20
@@ -43,13 +44,7 @@ _SECONDS_BETWEEN_REPORTS = 1.0
 class TreeTrainer(SFTTrainer):
     """An SFTTrainer with batches of several forward passes, and a loss for each row."""
 
-    def __init__(
-        self,
-        *args: Any,
-        row_loss: RowLoss,
-        fit: str,
-        **kwargs: Any,
-    ) -> None:
+    def __init__(self, *args: Any, row_loss: RowLoss, fit: str, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.row_loss = row_loss
         self.fit = fit
@@ -66,9 +61,7 @@ class TreeTrainer(SFTTrainer):
         loss = (self.row_loss(torch.sigmoid(outputs), target) * weight).sum()
         return (loss, outputs) if return_outputs else loss
 
-    def training_step(
-        self, model: Any, inputs: dict[str, Any], num_items_in_batch: Any = None
-    ) -> torch.Tensor:
+    def training_step(self, model: Any, inputs: dict[str, Any], num_items_in_batch: Any = None) -> Tensor:
         """Add up the gradients of the passes of a batch, in smaller passes if they do not fit into the memory.
 
         Raises a PluginFailedError if the loss becomes NaN or infinite, or a single tree does not fit.
@@ -78,7 +71,11 @@ class TreeTrainer(SFTTrainer):
         while True:
             parts = [piece for part in parts for piece in _within(part, self.most_tokens)]
             try:
-                total = self._backward(model, parts)
+                total = torch.zeros((), device=self.args.device)
+                for part in parts:
+                    loss = self.compute_loss(model, part)
+                    self.accelerator.backward(loss)
+                    total += loss.detach().to(total.device)
                 break
             except torch.OutOfMemoryError as error:
                 sizes = [_size(part) for part in parts if len(part["target"]) > 1]
@@ -95,14 +92,6 @@ class TreeTrainer(SFTTrainer):
                 f"{self.state.global_step + 1} of {self.state.max_steps}. Lower the learning rate "
                 f"({self.args.learning_rate:g})."
             )
-        return total
-
-    def _backward(self, model: Any, parts: Parts) -> torch.Tensor:
-        total = torch.zeros((), device=self.args.device)
-        for part in parts:
-            loss = self.compute_loss(model, part)
-            self.accelerator.backward(loss)
-            total += loss.detach().to(total.device)
         return total
 
     def floating_point_ops(self, inputs: dict[str, Any]) -> int:

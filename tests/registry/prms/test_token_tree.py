@@ -61,12 +61,6 @@ def test_the_shared_length_is_where_they_first_differ(first: list[int], second: 
     assert shared_length(first, second) == next(differ, min(len(first), len(second)))
 
 
-@pytest.mark.parametrize("sequences", [[], [[1], []]])
-def test_nothing_to_read_is_an_error(sequences: list[list[int]]) -> None:
-    with pytest.raises(ValueError, match="token tree"):
-        build_token_tree(sequences)
-
-
 def test_mask_equals_walking_up_the_tree() -> None:
     random = np.random.default_rng(0)
     parents = np.array(

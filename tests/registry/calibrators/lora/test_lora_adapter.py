@@ -16,7 +16,7 @@ from torch import nn
 
 from prmcal import ScoredPrefixes
 from prmcal.errors import InvalidArgumentsError, PluginFailedError
-from prmcal.registry.calibrators.lora.adapter import QuantileAdapter
+from prmcal.registry.calibrators.lora.calibrator import QuantileAdapter
 from prmcal.registry.models.architectures import QwenRewardModel
 from prmcal.registry.models.pretrained import load_pretrained
 from prmcal.registry.plugins import calibrators, prms
