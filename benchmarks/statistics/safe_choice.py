@@ -68,6 +68,8 @@ WORLDS = {
     "AUC .90, answers differ": World(0.90, 30.0, (1.0, 1.0)),
     "AUC .99, answers differ": World(0.99, 30.0, (0.5, 1.0)),
     "scores reversed": World(0.30, 1.0, (0.3, 1.0)),
+    "AUC .50, votes hurt": World(0.5, 0.3, (1.0, 2.0)),
+    "AUC .52, answers agree": World(0.52, 0.6, (0.5, 1.0)),
 }
 
 
@@ -106,7 +108,7 @@ def measured(pool: Pool, resamples: int) -> list[str]:
     table = np.stack([each.accuracy for each in answered])
     costs = np.stack([each.samples for each in answered])
     truth, cost = table.mean(axis=1), costs.mean(axis=1)
-    cells, most_broken = [], 0.0
+    cells, most_broken, most_plain = [], 0.0, 0.0
     for questions in CALIBRATION:
         random = np.random.default_rng(questions)
         broken, gains, used, plain, plain_cost, plain_broken = [], [], [], [], [], []
@@ -128,9 +130,10 @@ def measured(pool: Pool, resamples: int) -> list[str]:
             f"{np.mean(plain_cost):4.1f}",
             flush=True,
         )
-        cells.append(mean(gains))
+        cells.append(f"{mean(gains)} ({mean(plain)})")
         most_broken = max(most_broken, float(np.mean(broken)))
-    return [f"{truth.max() - truth[0]:+.3f}", *cells, f"{most_broken:.3f}"]
+        most_plain = max(most_plain, float(np.mean(plain_broken)))
+    return [f"{truth.max() - truth[0]:+.3f}", *cells, f"{most_broken:.3f}", f"{most_plain:.3f}"]
 
 
 def shortfall(own: int, truth: Floats, cost: Floats, every: Candidates) -> float:
@@ -157,6 +160,7 @@ def main() -> None:
         f"{CALIBRATION[0]} questions",
         *map(str, CALIBRATION[1:]),
         "broken",
+        "broken by the most accurate",
     ]
     rows = [f"| {' | '.join(head)} |", f"|{' --- |' * len(head)}"]
     for name in given[1:] or WORLDS:

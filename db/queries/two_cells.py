@@ -34,7 +34,7 @@ class CellComparison:
     the cells with their 95% intervals); difference, low and high (A - B with its 95% interval; if 0 is the best value
     of the metric, absolute values are subtracted, and from_zero is true); p_value (two-sided), p_adjusted (after Holm's
     correction over the pairs of the group) and pairs (their number), which are None for cells and metrics that do not
-    compete; and real (whether the difference is significant; None if there is no p value)."""
+    compete; and real (whether the p value of this one test is significant; None if there is none)."""
     questions: int
     """Number of questions that both cells were measured on."""
     prefixes: tuple[int, int] | None
@@ -51,9 +51,8 @@ class CellComparison:
 
     @property
     def p_values(self) -> list[float]:
-        """The adjusted p value of each metric if there is one, else the p value; NaN for a single question."""
-        rows = self.table.itertuples()
-        return [float(row.p_value if row.p_adjusted is None else row.p_adjusted) for row in rows]
+        """The p value of each metric, which belongs to the interval: two cells are one test. NaN for one question."""
+        return [float(row.p_value) for row in self.table.itertuples()]
 
     @property
     def paired_over(self) -> str:
@@ -87,7 +86,7 @@ def compare_cells(database: Path, cell_a: str, cell_b: str) -> CellComparison:
         for name in names:
             better = described[name].better
             found = stored.get(name) or _paired(name, measured, cells, better)
-            p_value = found["p_value"] if found["p_adjusted"] is None else found["p_adjusted"]
+            p_value = found["p_value"]
             row: dict[str, Any] = {"metric": name}
             for side, value in zip(("a", "b"), values, strict=True):
                 row |= {f"{side}{end}": value[name][column] for end, column in _ENDS.items()}

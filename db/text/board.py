@@ -292,16 +292,10 @@ def _legend(found: CellComparison) -> list[str]:
     if found.table["from_zero"].any():
         lines.append(f"{_FROM_ZERO}: difference of the distances from 0, the best value.")
     pairs = sorted({each for each in found.table["pairs"] if each is not None})
-    adjusted = (
-        "These cells do not compete on a leaderboard, so p is not adjusted for the number of comparisons."
-    )
+    corrected = ""
     if pairs:
-        adjusted = (
-            "p is adjusted by Holm's correction over all pairs of cells of the group "
-            f"({' or '.join(map(str, pairs))} {'pair' if pairs == [1] else 'pairs'}), except that of metrics that are "
-            "not compared on a leaderboard."
-        )
-    return [*lines, f"significant: p < {SIGNIFICANCE}. {adjusted}"]
+        corrected = f" A leaderboard corrects it over all pairs of cells ({' or '.join(map(str, pairs))})."
+    return [*lines, f"significant: p < {SIGNIFICANCE}, as one test of these two cells.{corrected}"]
 
 
 def questions_board(found: CellComparison) -> Board:

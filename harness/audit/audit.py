@@ -87,7 +87,7 @@ class Audit:
 
     @property
     def tables(self) -> dict[str, pd.DataFrame]:
-        """The numbers of the report: reliability, steps, difficulty, calibrators, readings, learning, choices.
+        """The numbers of the report: reliability, steps, difficulty, calibrators, readings and choices.
 
         The 95% interval of a value NAME is in NAME_low and NAME_high. A table without values has no rows.
         """

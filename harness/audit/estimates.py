@@ -39,8 +39,6 @@ ORDER_ALONE = ("isotonic", "histogram")
 OUTER, INNER = 5, 4
 """Folds over questions: those that measure, and those within their complement that choose."""
 
-LEARNED_FROM = (10, 25, 50, 100, 200, 400, 800, 1600)
-_REPEATS = 5
 _UPPER = 0.975
 _BINS = 10
 _GROUPS = 5_000
@@ -48,8 +46,8 @@ _GROUPS = 5_000
 _LEAST = 10  # questions of a part
 LEAST_MIXED = 10
 """Questions with right and wrong solutions that an AUC needs to be told."""
-LEAST_INFORMATIVE = 15
-"""Informative questions that a verdict on calibrators needs. See ``python -m benchmarks.statistics.audit_edges``."""
+LEAST_INFORMATIVE = 10
+"""Informative questions that a verdict on calibrators needs. See ``python -m benchmarks.statistics.audit_coverage``."""
 _UNEVEN = 0.5
 """The share of the questions that count in effect, below which each question counts the same."""
 _BOOTSTRAP = Bootstrap(1000, 0)
@@ -103,8 +101,6 @@ class Measured:
     """The same cut by each calibrator, without a choice."""
     after: Number
     """Signed error of the chosen calibrator on questions that it has not seen."""
-    curve: dict[int, Number]
-    """The mean cut of the Brier score on a held-out half, by the number of questions that the fit reads."""
     reliability: dict[str, tuple[Bin, ...]]
     """Bins of equally many prefixes: of the scores "as they are", and "calibrated" on questions that the fit and the
     choice have not seen."""
@@ -205,7 +201,6 @@ def measured(found: Scored) -> Measured:
             for name in names
         },
         after=over_folds(selected - rows.label, rows, signed_interval),
-        curve=_learning_curve(rows, chosen) if chosen else {},
         reliability={
             "as they are": _bins(rows.reward, rows),
             **({"calibrated": _bins(selected, rows)} if chosen else {}),
@@ -411,29 +406,3 @@ def _bin(rewards: Floats, part: Bools, rows: Rows) -> Bin:
     if not count:
         return Bin(math.nan, Number(math.nan, math.nan, math.nan, 0), 0)
     return Bin(float(rewards[part].mean()), mean_of(rows.label[part], rows, bounded_interval, part), count)
-
-
-def _learning_curve(rows: Rows, name: str) -> dict[int, Number]:
-    """Return the cut of the Brier score on a held-out half, with a growing number of questions to fit on."""
-    ids = np.unique(rows.question)
-    squared = (rows.reward - rows.label) ** 2
-    cuts: dict[int, list[tuple[Floats, Bools]]] = {}
-    for repeat in range(_REPEATS):
-        order = np.random.default_rng(repeat).permutation(ids)
-        half = len(order) // 2
-        held = np.isin(rows.question, order[half:])
-        for count in (*(count for count in LEARNED_FROM if count < half), half):
-            train = np.isin(rows.question, order[:count])
-            after = (predicted(fitted(name, rows, train), rows, held) - rows.label[held]) ** 2
-            cuts.setdefault(count, []).append((squared[held] - after, held))
-    return {count: _over_halves(cuts[count], rows) for count in sorted(cuts)}
-
-
-def _over_halves(cuts: Sequence[tuple[Floats, Bools]], rows: Rows) -> Number:
-    """Return the mean of cuts. Its interval has the spread between questions and that between the halves."""
-    every = np.concatenate([np.flatnonzero(held) for _, held in cuts])
-    found = mean_of(np.concatenate([cut for cut, _ in cuts]), rows, gain_interval, every)
-    means = [cut.mean() for cut, _ in cuts]
-    fits = stdtrit(_REPEATS - 1, _UPPER) * float(np.std(means, ddof=1)) / math.sqrt(_REPEATS)
-    low = found.value - math.hypot(found.value - found.low, fits)
-    return replace(found, low=low, high=found.value + math.hypot(found.high - found.value, fits))

@@ -37,14 +37,6 @@ def _draw(name: str, table: pd.DataFrame) -> charts.Layers:
         y = alt.Y("right:Q", scale=charts.UNIT, title="share that is right")
         layers = charts.curves(alt.Chart(table).encode(x=x), y, series, _points(series), rule=0.6, point=45)
         return _styled(alt.layer(charts.diagonal(), *layers), *_CURVE)
-    if name == "learning":
-        counts = [int(each) for each in table["labelled"]]
-        scale = alt.Scale(type="log", base=2, domain=[counts[0] * 0.9, counts[-1] * 1.1], nice=False)
-        axis = alt.Axis(values=counts, format=",d", labelOverlap=True)
-        x = alt.X("labelled:Q", scale=scale, title="labelled questions", axis=axis)
-        base = alt.Chart(table.assign(series="all")).encode(x=x)
-        y = alt.Y("cut:Q", title="cut of the Brier score")
-        return _styled(alt.layer(*charts.curves(base, y, _ALL, None, rule=0.6, point=45)), *_CURVE)
     if name == "choices":
         kinds = np.where(table["choice"].str.startswith("learned"), _KINDS[1], _KINDS[0])
         names = [f"{row.choice} ({row.samples:.1f})" for row in table.itertuples()]

@@ -225,7 +225,7 @@ _PUBLISHED = ("overall", *CATEGORIES.values())
 def tables(
     found: Measured | None, choices: Choices | None, read: Sequence[Read] = ()
 ) -> dict[str, pd.DataFrame]:
-    """Return the tables reliability, steps, difficulty, calibrators, readings, learning, choices, detection, prmscore.
+    """Return the tables reliability, steps, difficulty, calibrators, readings, choices, detection, prmscore.
 
     The 95% interval of a value NAME is in NAME_low and NAME_high. A table without values has no rows.
     """
@@ -262,7 +262,6 @@ def _rows(found: Measured) -> dict[str, list[dict[str, Any]]]:
             {"calibrator": name, **each.columns("cut")}
             for name, each in {**found.gains, _CHOSEN: found.gain}.items()
         ],
-        "learning": [{"labelled": count, **each.columns("cut")} for count, each in found.curve.items()],
         "detection": [
             {"way": each.way, **each.columns("f1"), "solutions": each.solutions} for each in found.detection
         ],

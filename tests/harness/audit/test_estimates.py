@@ -47,9 +47,6 @@ def test_overestimation_is_measured_and_repaired(shifted: tuple[pd.DataFrame, Au
     best = float(((table["score"] - table["chance"]) ** 2).mean())  # the most that a calibrator can cut
     assert found.measured.gain.value < best * 1.5
     assert found.measured.chosen
-    counts = list(found.measured.curve)
-    assert counts == sorted(counts)
-    assert counts[-1] == QUESTIONS // 2
 
 
 def test_difficulty_is_that_of_the_other_solutions(shifted: tuple[pd.DataFrame, Audit]) -> None:
@@ -88,8 +85,8 @@ def test_calibrated_scores_need_no_calibrator() -> None:
 
 
 def test_few_questions_are_said_first() -> None:
-    text = " ".join(str(audit(world(0.3, questions=12).drop(columns="chance"))).split())
-    assert "Only 12 questions" in text
+    text = " ".join(str(audit(world(0.3, questions=8).drop(columns="chance"))).split())
+    assert "Only 8 questions" in text
     assert "Too few to say whether a calibrator helps" in text
 
 

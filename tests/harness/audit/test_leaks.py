@@ -58,7 +58,6 @@ def test_a_calibrator_of_an_audit_is_judged_on_questions_that_it_has_not_seen(
     chance = float(((rows.reward - rows.label) ** 2).mean()) - 0.25
     assert measured.gains["memory"].value == pytest.approx(chance)
     assert measured.gain.value == pytest.approx(chance)
-    assert all(cut.value < 0.05 for cut in measured.curve.values())
 
 
 def test_the_best_calibrator_of_an_audit_is_judged_on_questions_that_have_not_chosen_it(

@@ -24,7 +24,6 @@ TABLES = {
         *("reading", "error", "error_low", "error_high", "brier", "brier_low", "brier_high", "calibrated"),
         *("calibrated_low", "calibrated_high", "cut", "cut_low", "cut_high", "auc", "auc_low", "auc_high"),
     ],
-    "learning": ["labelled", "cut", "cut_low", "cut_high"],
     "choices": [
         *("choice", "accuracy", "accuracy_low", "accuracy_high", "samples"),
         *("against", "against_low", "against_high"),

@@ -108,9 +108,7 @@ def test_the_command_says_which_differences_are_real(prmcal: Prmcal, finished: P
     brier, _ = [line for line in lines if line.startswith("brier ")]
     difference = rows.loc[RAW, "brier"] - rows.loc[FITTED, "brier"]
     assert f" {difference:+.3f} [" in brier
-    assert " yes " in brier and "Holm's correction over all pairs of cells of the group (1 pair)" in " ".join(
-        lines
-    )
+    assert " yes " in brier and "A leaderboard corrects it over all pairs of cells (1)" in " ".join(lines)
     assert sum(": take " in line for line in lines) == 5
     one = prmcal("compare", RAW, FITTED, "--dir", finished, "--format", "csv")
     row = next(each for each in csv.DictReader(io.StringIO(one.stdout)) if each["metric"] == "ece")
@@ -149,7 +147,7 @@ def test_any_two_cells_of_a_data_set_are_compared_and_not_adjusted(finished: Pat
     assert [accuracy["low"], accuracy["high"]] == pytest.approx([interval.low, interval.high], abs=0.01)
     assert accuracy["p_adjusted"] is None and accuracy["pairs"] is None and accuracy["real"] is True
     text = " ".join(render_comparison(finished, PASS_AT_1, BEST_OF_N).split())
-    assert "not adjusted" in text and "do not compete on a leaderboard" in text
+    assert "as one test of these two cells" in text and "corrects" not in text
     largest = found["differing_questions"][0]
     assert abs(largest["difference"]) == pytest.approx(np.abs(by_hand[0] - by_hand[1]).max())
 
