@@ -57,8 +57,14 @@ def verdict(
     parts = [
         block([found.alarm, *found.doubts, *few(measured), *headlines(found, measured), *advice(choices)]),
         table,
-        block([*[*sentences(read)][-1:], *errors_found(measured), *_unknown(found, choices)]),
-        block([reading]),
+        block(
+            [
+                *(line.partition(" With ")[0] for line in sentences(read) if line.startswith("Read ")),
+                *errors_found(measured),
+                *_unknown(found, choices),
+                reading,
+            ]
+        ),
     ]
     return "\n\n".join(part for part in parts if part)
 
@@ -104,13 +110,7 @@ def order(measured: Measured, ranked: str) -> str:
     told = f"AUC within {area.questions:,} questions {quantity(area)}"
     if is_reverse(measured):
         return f"Higher scores are worse: {told}. Turn them round: --reverse."
-    way = (
-        "well"
-        if area.low > _GOOD
-        else "better than chance"
-        if area.low > _WEAK
-        else "not surely better than chance"
-    )
+    way = "well" if area.low > _GOOD else "above chance" if area.low > _WEAK else "not surely above chance"
     return f"They rank {ranked} {way}: {told}."
 
 
@@ -185,9 +185,7 @@ def advice(choices: Choices | None) -> Iterator[str]:
     told = f"{quantity(gain, signed=True)} over one sample ({number(choices.rows[0].accuracy.value)}), {luck}"
     named = f"'{best.name}', {best.samples:.1f} samples"
     if choices.is_promised:
-        yield (
-            f"Use {named}: {told}. At 90%, it is not below one sample, nor 5 points below a fixed setting of its cost."
-        )
+        yield f"Use {named}: {told}; at 90%, not below it, nor 5 points below equal cost."
     elif chance < _SURE:
         yield f"A gain is likely, not promised: {named}: {told}."
     else:

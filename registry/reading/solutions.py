@@ -157,8 +157,7 @@ class _Reader:
             f"'{name}'" if name else "not there" for name in (self.many or self.text, self.score)
         )
         self.words = (
-            f"Fields: the question is '{self.question}', the solution {solution}, the score {score}, the label "
-            f"{label}{graded}."
+            f"Fields: question '{self.question}', solution {solution}, score {score}, label {label}{graded}."
             f"{' A score is 1 - the first class of its step.' if self.is_classes else ''}"
         )
 

@@ -86,7 +86,7 @@ def test_the_command_says_how_it_read_the_file_and_leaves_a_calibrator(
     assert len(lines) <= 27  # 25 of the verdict, and where it was written
     assert max(map(len, lines)) <= 80
     assert lines[0].startswith("The scores are too high as chances of a right answer: mean")
-    assert "the question is 'question', the solution 'steps'" in " ".join(shown.split())
+    assert "question 'question', solution 'steps'" in " ".join(shown.split())
     found = json.loads((tmp_path / "out" / "audit.json").read_text())
     assert found["signed_error"]["low"] > 0
     applied = prmcal("apply", "out", "scored.jsonl", folder=tmp_path)
