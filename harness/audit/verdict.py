@@ -111,7 +111,8 @@ def order(measured: Measured, ranked: str) -> str:
     if is_reverse(measured):
         return f"Higher scores are worse: {told}. Turn them round: --reverse."
     way = "well" if area.low > _GOOD else "above chance" if area.low > _WEAK else "not surely above chance"
-    return f"They rank {ranked} {way}: {told}."
+    what = "" if ranked == "solutions" else f" {ranked}"
+    return f"They rank{what} {way}: {told}."
 
 
 def said(found: Scored, measured: Measured) -> list[list[str]]:
@@ -183,9 +184,9 @@ def advice(choices: Choices | None) -> Iterator[str]:
     best, gain, chance = choices.best, choices.best.against, choices.p_value
     luck = "p < 0.001" if chance < 0.001 else f"p = {chance:.2g}"
     told = f"{quantity(gain, signed=True)} over one sample ({number(choices.rows[0].accuracy.value)}), {luck}"
-    named = f"'{best.name}', {best.samples:.1f} samples"
+    named = f"'{best.name}', {best.samples:.3g} samples"
     if choices.is_promised:
-        yield f"Use {named}: {told}; at 90%, not below it, nor 5 points below equal cost."
+        yield f"Use {named}: {told}; at 90% not below it nor 5 points below equal cost."
     elif chance < _SURE:
         yield f"A gain is likely, not promised: {named}: {told}."
     else:
