@@ -2,8 +2,8 @@
 
 A name can come from a decorator, for instance in a file given with ``--plugin``, from ``builtin.toml``, or from an
 entry point of an installed package (groups ``prmcal.llms``, ``prmcal.prms``, ``prmcal.calibrators``,
-``prmcal.datasets``, ``prmcal.strategies``, ``prmcal.metrics``). Built-in and installed plugins are imported when they
-are first used. Nothing here imports torch.
+``prmcal.datasets``, ``prmcal.strategies``, ``prmcal.metrics``, ``prmcal.graders``). Built-in and installed plugins are
+imported when they are first used. Nothing here imports torch.
 """
 
 import hashlib
@@ -29,6 +29,7 @@ from prmcal.errors import (
 )
 from prmcal.registry.contracts.calibrator import Calibrator
 from prmcal.registry.contracts.dataset import Dataset
+from prmcal.registry.contracts.grader import Grader
 from prmcal.registry.contracts.metric import Metric
 from prmcal.registry.contracts.models import LLM, PRM
 from prmcal.registry.contracts.plugin import Plugin
@@ -190,13 +191,14 @@ calibrators = Registry("calibrator", Calibrator)
 datasets = Registry("dataset", Dataset)
 strategies = Registry("strategy", Strategy, "strategies")
 metrics = Registry("metric", Metric)
+graders = Registry("grader", Grader)
 
 KINDS: dict[str, Registry[Any]] = {
-    each.kind: each for each in (llms, prms, calibrators, datasets, strategies, metrics)
+    each.kind: each for each in (llms, prms, calibrators, datasets, strategies, metrics, graders)
 }
 
 llm, prm, calibrator, dataset = llms.register, prms.register, calibrators.register, datasets.register
-strategy, metric = strategies.register, metrics.register
+strategy, metric, grader = strategies.register, metrics.register, graders.register
 
 _CONTENT = "__prmcal_content__"
 """The name under which the module of a plugin file keeps the hashes of the local files that it was loaded from."""

@@ -1,7 +1,10 @@
 """The LLM and the PRM `recorded`: solutions and scores that were computed elsewhere, read from files."""
 
+import hashlib
+import json
+from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import astuple, dataclass, field, replace
 from functools import partial
 from itertools import chain, islice
 from typing import Any, Literal
@@ -27,6 +30,9 @@ from prmcal.registry.reading.recordings import (
 from prmcal.registry.reading.values import is_number
 from prmcal.registry.splitting import BLANK_LINE, Splitting, StepSplitting, split_text
 from prmcal.steps import Step, join_steps
+
+_READING = ("path", "solutions", "skip_bad_rows", "fields", "only", "answers", "correct_from", "logits")
+"""Arguments that say how a recording is read, and where its answers stand."""
 
 
 @dataclass(eq=False)
@@ -66,14 +72,26 @@ class _Recorded(Plugin):
                 )
 
     def identity(self) -> dict[str, Any]:
-        """Return the identity, with a hash of the recording in place of its path."""
+        """Return the identity, with a hash of what is read of the recording in place of the way to read it.
+
+        Reference answers in the same file do not change it. If the recording cannot be read, its bytes stand for it.
+        """
         known = super().identity()
-        arguments = {name: value for name, value in known["arguments"].items() if name != "path"}
-        return {
-            **known,
-            "arguments": arguments,
-            "recording": [file_hash(path) for path in self.recording().paths],
-        }
+        arguments = {name: value for name, value in known["arguments"].items() if name not in _READING}
+        try:
+            content: Any = [[text, self._replayed(question)] for text, question in self._read().items()]
+        except PrmcalError:
+            content = [file_hash(path) for path in self.recording().paths]
+        text = json.dumps(content, default=str)
+        return {**known, "arguments": arguments, "recording": hashlib.sha256(text.encode()).hexdigest()[:16]}
+
+    @abstractmethod
+    def _read(self) -> Mapping[str, RecordedQuestion]:
+        """Return the recording by the texts of its questions."""
+
+    @abstractmethod
+    def _replayed(self, question: RecordedQuestion) -> Any:
+        """Return what the plugin replays of a question, as JSON data."""
 
 
 @dataclass(eq=False)
@@ -110,6 +128,13 @@ class RecordedLLM(_Recorded, LLM):
         lacks = next(filter(None, map(errors_of, calls)), [])
         return super().problems(asked) + lacks
 
+    def _read(self) -> Mapping[str, RecordedQuestion]:
+        return read_recording(self.recording(), "recording", self.skip_bad_rows, self.correct_from)
+
+    def _replayed(self, question: RecordedQuestion) -> Any:
+        follow_ups = [[steps, list(map(astuple, drawn))] for steps, drawn in question.follow_ups.items()]
+        return [list(map(astuple, question.solutions)), follow_ups]
+
     def generate(
         self, prefixes: Sequence[Prefix], n: int, sampling: Sampling, seed: int
     ) -> list[list[Completion]]:
@@ -117,7 +142,7 @@ class RecordedLLM(_Recorded, LLM):
 
         Raises a PluginFailedError if a question is not recorded, or a prefix has fewer than `n` completions.
         """
-        questions = read_recording(self.recording(), "recording", self.skip_bad_rows, self.correct_from)
+        questions = self._read()
         completions = []
         for prefix in prefixes:
             question = questions.get(prefix.question)
@@ -205,6 +230,9 @@ class RecordedPRM(_Recorded, PRM):
     def _read(self) -> dict[str, RecordedQuestion]:
         named = None if self.logits == "logits" else self.logits
         return read_recording(self.recording(named), "recorded scores", self.skip_bad_rows, correct_from=1)
+
+    def _replayed(self, question: RecordedQuestion) -> Any:
+        return [[solution.text for solution in question.solutions], question.scores]
 
     def problems(self, asked: Mapping[str, int]) -> list[PrmcalError]:
         """Return also the first question that has no scores, and errors in the scores of the first question."""

@@ -18,7 +18,7 @@ import inspect
 import json
 import sys
 import textwrap
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import cache
 from importlib import metadata
@@ -48,17 +48,17 @@ class _Module(NamedTuple):
         return self.name if self.path.name == "__init__.py" else self.name.rpartition(".")[0]
 
 
-def source_hash(cls: type) -> str:
-    """Hash the code that decides what a class outside prmcal does. Return 16 hexadecimal digits.
+def source_hash(code: type | Callable[..., Any]) -> str:
+    """Hash the code that decides what a class or a function outside prmcal does. Return 16 hexadecimal digits.
 
-    They do not depend on the place of the files. Raises an InvalidPluginError if the class is not in a file, or a local
-    module is not valid Python.
+    They do not depend on the place of the files. Raises an InvalidPluginError if it is not in a file, or a local module
+    is not valid Python.
     """
-    own = _modules_of(cls)
+    own = _modules_of(code)
     local = [module for module in own if not _distribution(module)]
-    code = [["" if each in local else each.name, _read(each)[0]] for each in _with_imports(local)]
+    texts = [["" if each in local else each.name, _read(each)[0]] for each in _with_imports(local)]
     installed = {_distribution(module) for module in own} - {""}
-    content = json.dumps([sorted(code), sorted(installed)])
+    content = json.dumps([sorted(texts), sorted(installed)])
     return hashlib.sha256(content.encode()).hexdigest()[:16]
 
 
@@ -82,16 +82,16 @@ def _is_foreign(module: str) -> bool:
     return top != "prmcal" and (top == "__main__" or top not in sys.stdlib_module_names)
 
 
-def _modules_of(cls: type) -> list[_Module]:
-    """Return the modules of a class and of its bases, without those of prmcal and Python."""
+def _modules_of(code: type | Callable[..., Any]) -> list[_Module]:
+    """Return the modules of a function, or of a class and its bases, without those of prmcal and Python."""
     found = []
-    for base in cls.__mro__:
+    for base in code.__mro__ if isinstance(code, type) else (code,):
         if _is_foreign(base.__module__):
             try:
                 found.append(_Module(base.__module__, Path(inspect.getfile(base)).resolve()))
             except (OSError, TypeError) as error:
                 raise InvalidPluginError(
-                    f"The class {base.__qualname__} is not in a file, so its changes cannot be noticed. Write it into "
+                    f"{base.__qualname__} is not in a file, so its changes cannot be noticed. Write it into "
                     "a file of its own, and set --plugin to its path."
                 ) from error
     return found

@@ -26,9 +26,7 @@ def show(path: Path) -> None:
     st.header("Jobs")
     jobs = ask(catalog.jobs, path)
     show_jobs(jobs)
-    st.caption(
-        f"{integer(len(jobs))} jobs. Jobs with the same key do the same work. The seed is derived from the key."
-    )
+    st.caption(f"{integer(len(jobs))} jobs. Jobs with the same key do the same work.")
 
 
 def _failures(cells: pd.DataFrame) -> None:

@@ -22,7 +22,7 @@ from prmcal.db.text.formats import COORDINATE_TITLES, duration, time_left
 from prmcal.errors import DatabaseError
 
 _JOB_COLUMNS = (
-    *("kind", "llm", "prm", "calibrator", "dataset", "split", "job_key", "seed", "status", "shards"),
+    *("kind", "llm", "prm", "calibrator", "dataset", "split", "job_key", "status", "shards"),
     *("seconds", "tokens"),
 )
 
@@ -72,12 +72,8 @@ def best_first(cells: pd.DataFrame, metric: Metric | None) -> pd.DataFrame:
 
 
 def show_jobs(jobs: pd.DataFrame) -> None:
-    """Show jobs with their keys, seeds and costs."""
-    shown = jobs.assign(
-        # As text, because a seed can have more digits than a number in JavaScript.
-        seed=[None if pd.isna(seed) else str(seed) for seed in jobs["seed"]],
-        tokens=jobs["generated_tokens"] + jobs["scored_tokens"],
-    )
+    """Show jobs with their keys and costs."""
+    shown = jobs.assign(tokens=jobs["generated_tokens"] + jobs["scored_tokens"])
     titles = {name: COORDINATE_TITLES.get(name, name.replace("_", " ").capitalize()) for name in _JOB_COLUMNS}
     seconds = st.column_config.NumberColumn(format="%.1f")
     st.dataframe(

@@ -123,12 +123,12 @@ def _with_values(
 
 
 def _fit_seconds(connection: sa.Connection, names: Places) -> dict[str, float]:
-    # A fit can have a row for each name in the grid. Its seed follows from its key.
-    fits = sa.select(Job.llm, Job.prm, Job.calibrator, Job.seed, Job.seconds).where(
+    # A fit can have a row for each name in the grid.
+    fits = sa.select(Job.llm, Job.prm, Job.calibrator, Job.job_key, Job.seconds).where(
         Job.kind == "fit", Job.status == "done", Job.calibrator.is_not(None)
     )
     found = kept(frame(connection, fits), {**names, "dataset": None})
-    found = found.drop_duplicates(["calibrator", "seed", "seconds"])
+    found = found.drop_duplicates(["calibrator", "job_key"])
     # The sum is exact. That of the database depends on the order of its rows.
     return {str(name): math.fsum(own) / len(own) for name, own in found.groupby("calibrator")["seconds"]}
 

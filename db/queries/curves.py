@@ -45,7 +45,7 @@ def references(source: Source) -> list[str]:
 
 def searches(source: Source) -> list[str]:
     """Return the cells of searches, whose samples are steps."""
-    return _reading(source, "search")
+    return _reading(source, "graded_search")
 
 
 def _reading(source: Source, kind: str) -> list[str]:

@@ -9,9 +9,21 @@ import sqlalchemy as sa
 from sqlalchemy.orm import aliased
 
 from prmcal.db.queries.cells import Names, Role, with_role
+from prmcal.db.queries.runs import graded_jobs
 from prmcal.db.reader import Source, connection_of, frame
 from prmcal.db.statistics.intervals import bounded_interval
-from prmcal.db.tables import Cell, HealthCheck, Job, JobInput, Plugin, QuestionResult, Reward, Trajectory
+from prmcal.db.tables import (
+    Cell,
+    HealthCheck,
+    Job,
+    JobInput,
+    Plugin,
+    Question,
+    QuestionResult,
+    Reward,
+    Trajectory,
+    Verdict,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -23,7 +35,7 @@ MOST_UNREAD = 0.1
 """Share of answers from which on numbers mislead if they were not read."""
 
 _NOTABLE_SHARE = 0.05
-READ = "read: "
+READ, GRADER = "read: ", "grader: "
 """Begin of the name of a check that counts the answers that were found in one way, such as ``read: boxed``."""
 
 _CHECKS = (
@@ -42,6 +54,7 @@ def check_health(connection: sa.Connection) -> list[HealthCheck]:
     return [
         *_solutions(connection),
         *_ways(connection),
+        *_graders(connection),
         *_questions(connection),
         *_rewards(connection),
         *_choices(connection),
@@ -118,6 +131,38 @@ def _ways(connection: sa.Connection) -> Iterator[HealthCheck]:
             yield HealthCheck(check=READ + way, **own_part, count=int(count), total=int(solutions))
 
 
+def _graders(connection: sa.Connection) -> Iterator[HealthCheck]:
+    """Count on how many answers each other grader agrees with the first one, and show answers on which it does not."""
+    grader = Job.parameters["grader"]["name"].as_string().label("grader")
+    asked = sa.and_(
+        Question.dataset == Job.dataset,
+        Question.split == Job.split,
+        Question.question_id == Verdict.question_id,
+    )
+    query = (
+        sa.select(
+            *Job.columns(*_DATA), grader, Verdict.agrees, Verdict.answer, Question.answer.label("reference")
+        )
+        .select_from(Verdict)
+        .join(Job, Job.job_key == Verdict.job_key)
+        .join(Question, asked)
+        .order_by(Verdict.question_id, Verdict.trajectory)
+    )
+    for (dataset, split, llm, name), rows in frame(connection, query).groupby([*_DATA, "grader"]):
+        apart = rows[~rows["agrees"].astype(bool)]
+        pairs = apart.drop_duplicates(["answer", "reference"]).head(_EXAMPLES)
+        yield HealthCheck(
+            check=GRADER + str(name),
+            dataset=dataset,
+            split=split,
+            llm=llm,
+            count=len(rows) - len(apart),
+            total=len(rows),
+            severity="notable",
+            examples=json.dumps([f"{pair.answer} for {pair.reference}" for pair in pairs.itertuples()]),
+        )
+
+
 def _examples(connection: sa.Connection, part: dict[str, str]) -> list[str]:
     query = (
         sa.select(Trajectory.text)
@@ -167,7 +212,7 @@ def _questions(connection: sa.Connection) -> Iterator[HealthCheck]:
 
 def _rewards(connection: sa.Connection) -> Iterator[HealthCheck]:
     """Check the rewards of whole solutions and of bare questions, for each data set, LLM and PRM of the test split."""
-    score, rollout = aliased(Job), aliased(Job)
+    score, graded = aliased(Job), graded_jobs()
     place = [score.dataset, score.split, score.llm, score.prm, Reward.job_key, Reward.question_id]
     query = (
         sa.select(
@@ -178,11 +223,18 @@ def _rewards(connection: sa.Connection) -> Iterator[HealthCheck]:
         )
         .join(score, score.job_key == Reward.job_key)
         .join(JobInput, JobInput.job_key == score.job_key)
-        .join(rollout, rollout.job_key == JobInput.input_key)
+        .join(
+            graded,
+            sa.and_(
+                graded.c.texts == JobInput.input_key,
+                graded.c.dataset == score.dataset,
+                graded.c.llm == score.llm,
+            ),
+        )
         .join(
             Trajectory,
             sa.and_(
-                Trajectory.job_key == rollout.job_key,
+                Trajectory.job_key == graded.c.graded,
                 Trajectory.question_id == Reward.question_id,
                 Trajectory.trajectory == Reward.trajectory,
             ),

@@ -64,14 +64,14 @@ def progress(planned: pd.DataFrame, directory: Path) -> pd.DataFrame:
 class CellJobs:
     """The keys of the jobs behind a calibration cell, and the data set and the split of its questions.
 
-    `cell` is its row in the table ``cells``. The jobs computed trajectories, success counts, rewards and calibrated
-    rewards. A key is empty if the database has no such job.
+    `cell` is its row in the table ``cells``. The jobs graded trajectories, and computed success counts, rewards and
+    calibrated rewards. A key is empty if the database has no such job.
     """
 
     cell: dict[str, Any]
     dataset: str
     split: str
-    rollout: str
+    graded: str
     success: str
     score: str
     calibrated: str
@@ -87,13 +87,14 @@ def jobs_of(connection: sa.Connection, cell_id: str) -> CellJobs:
     measured = input_jobs(connection, row["job_key"])
     calibrated, success = measured.get("calibrated", ""), measured.get("success", "")
     below = input_jobs(connection, calibrated, success)
+    imported = measured.get("imported", "")
     split = connection.scalar(sa.select(Job.split).where(Job.job_key == row["job_key"]))
     return CellJobs(
         cell=row,
         dataset=row["dataset"],
         split=split or "",
-        rollout=below.get("rollout", ""),
-        success=success,
+        graded=below.get("graded", imported),
+        success=success or imported,
         score=below.get("score", ""),
         calibrated=calibrated,
     )
@@ -107,6 +108,21 @@ def input_jobs(connection: sa.Connection, *keys: str) -> dict[str, str]:
         .where(JobInput.job_key.in_(keys))
     )
     return {row.kind: row.job_key for row in connection.execute(query)}
+
+
+def graded_jobs() -> sa.Subquery:
+    """Select the job with texts and the job that graded them: `texts` and `graded`, with dataset, split and llm.
+
+    For imported data they are the same job.
+    """
+    labels = (Job.dataset, Job.split, Job.llm)
+    graded = (
+        sa.select(JobInput.input_key.label("texts"), Job.job_key.label("graded"), *labels)
+        .join(Job, Job.job_key == JobInput.job_key)
+        .where(Job.kind == "graded")
+    )
+    imported = sa.select(Job.job_key.label("texts"), Job.job_key.label("graded"), *labels)
+    return sa.union_all(graded, imported.where(Job.kind == "imported")).subquery()
 
 
 def _calibration_cell(connection: sa.Connection, row: dict[str, Any]) -> dict[str, Any]:

@@ -7,7 +7,7 @@ import pandas as pd
 import sqlalchemy as sa
 
 from prmcal.db.queries.cells import sampled
-from prmcal.db.queries.runs import CellJobs, jobs_of
+from prmcal.db.queries.runs import CellJobs, graded_jobs, jobs_of
 from prmcal.db.reader import Source, connection_of, frame
 from prmcal.db.tables import CalibratedReward, Cell, Job, JobInput, Question, Reward, SuccessCount, Trajectory
 
@@ -124,7 +124,7 @@ def trajectories(
     UnknownCellError if there is no such cell.
     """
     with connection_of(source) as connection:
-        query = sampled([jobs_of(connection, cell_id).rollout])
+        query = sampled([jobs_of(connection, cell_id).graded])
         if question_id is not None:
             query = query.where(Trajectory.question_id == question_id)
         return frame(connection, query.limit(limit))
@@ -163,18 +163,27 @@ def prefixes(source: Source, cell_id: str, question_id: str) -> pd.DataFrame:
 def scored_places(source: Source) -> pd.DataFrame:
     """Return what a run has scored and drawn follow-ups of: llm, prm, dataset and split, and the keys of the jobs.
 
-    The columns of the keys are score, rollout and success.
+    The columns of the keys are score, graded and success.
     """
     success, below, of_success = sa.orm.aliased(Job), sa.orm.aliased(JobInput), sa.orm.aliased(JobInput)
+    graded = graded_jobs()
     query = (
         sa.select(
             *(Job.llm, Job.prm, Job.dataset, Job.split),
             Job.job_key.label("score"),
-            below.input_key.label("rollout"),
+            graded.c.graded,
             success.job_key.label("success"),
         )
         .join(below, below.job_key == Job.job_key)
-        .join(of_success, of_success.input_key == below.input_key)
+        .join(
+            graded,
+            sa.and_(
+                graded.c.texts == below.input_key,
+                graded.c.dataset == Job.dataset,
+                graded.c.llm == Job.llm,
+            ),
+        )
+        .join(of_success, of_success.input_key == graded.c.graded)
         .join(success, success.job_key == of_success.job_key)
         .where(Job.kind == "score", Job.status == "done", success.kind == "success", success.status == "done")
         .order_by(Job.llm, Job.prm, Job.dataset, Job.split, Job.job_key, success.job_key)
@@ -199,7 +208,7 @@ def scored_prefixes(source: Source, place: Mapping[str, str]) -> tuple[pd.DataFr
         .order_by(Reward.question_id, Reward.trajectory, Reward.step)
     )
     with connection_of(source) as connection:
-        return frame(connection, sampled([place["rollout"]])), frame(connection, query)
+        return frame(connection, sampled([place["graded"]])), frame(connection, query)
 
 
 def _graded(jobs: CellJobs) -> sa.Subquery:
@@ -211,7 +220,7 @@ def _graded(jobs: CellJobs) -> sa.Subquery:
             sa.cast(sa.func.sum(right), sa.Integer).label("correct"),
             sa.func.avg(right).label("pass_at_1"),
         )
-        .where(Trajectory.job_key == jobs.rollout)
+        .where(Trajectory.job_key == jobs.graded)
         .group_by(Trajectory.question_id)
         .subquery()
     )

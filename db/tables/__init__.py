@@ -16,6 +16,7 @@ from prmcal.db.tables.results import (
     SignedErrorBin,
     SuccessCount,
     Trajectory,
+    Verdict,
 )
 from prmcal.db.tables.runs import (
     SCHEMA_VERSION,

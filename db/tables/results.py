@@ -176,7 +176,7 @@ class HealthCheck(Base, table="health"):
         return self.count / self.total if self.total else 0.0
 
 
-_VERDICTS = "correct, incorrect, unparsed or timed out"
+_VERDICTS = "correct, incorrect, unparsed, timed out or failed"
 
 
 class Trajectory(BulkBase, table="trajectories"):
@@ -198,6 +198,21 @@ class Trajectory(BulkBase, table="trajectories"):
     )
     verdict: Mapped[str] = column(f"Verdict on the answer: {_VERDICTS}")
     correct: Mapped[bool] = column("Whether the answer is correct")
+
+
+class Verdict(BulkBase, table="verdicts"):
+    """Verdicts of graders that stand beside the first one, which decides."""
+
+    job_key: Mapped[str] = identity("Job of the grader, whose name is in its parameters: jobs.job_key")
+    question_id: Mapped[str] = identity("Question: questions.question_id")
+    trajectory: Mapped[int] = identity("Index within its question, from 0")
+    answer: Mapped[str | None] = column("Final answer that was graded; null if there is none")
+    verdict: Mapped[str] = column(f"Verdict on the answer: {_VERDICTS}")
+    agrees: Mapped[bool] = column("Whether both graders call it correct, or neither does")
+    probability: Mapped[float | None] = column(
+        "Probability that it is correct; null if the grader gives none"
+    )
+    asked: Mapped[bool] = column("Whether the grader was asked; if not, the verdict is that of the first one")
 
 
 class SuccessCount(BulkBase, table="successes"):

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import sqlalchemy as sa
 from sqlalchemy.orm import DeclarativeBase, Mapped, MappedColumn, declared_attr, mapped_column
 
-SCHEMA_VERSION = 11
+SCHEMA_VERSION = 12
 """The layout. Raise it with every change of a table. Databases of other layouts are built again: `prmcal rebuild`."""
 
 
@@ -142,7 +142,7 @@ class Question(Base, table="questions"):
 
 
 class Job(Base, table="jobs"):
-    """Jobs of the plan, with parameters, seed, status and cost."""
+    """Jobs of the plan, with parameters, status and cost."""
 
     job_key: Mapped[str] = key("Content key: hash of everything that determines the output")
     kind: Mapped[str] = column("Kind of job, e.g. rollout, success, score, fit, calibrated or strategy")
@@ -152,7 +152,6 @@ class Job(Base, table="jobs"):
     dataset: Mapped[str | None] = column("Data set: datasets.name")
     split: Mapped[str | None] = column("Split: datasets.split")
     parameters: Mapped[dict[str, Any]] = column("Parameters of the computation, and the keys of the shards")
-    seed: Mapped[int | None] = column("Seed, derived from the key; null if unused", sa.BigInteger)
     status: Mapped[str] = column("done, failed, blocked (an input failed) or pending")
     reason: Mapped[str | None] = column("Why it failed or is blocked; null otherwise")
     shards: Mapped[int] = column("Number of shards", default=0)

@@ -5,7 +5,7 @@ import json
 from collections.abc import Iterable
 from pathlib import Path
 
-from prmcal.db.queries.health import READ
+from prmcal.db.queries.health import GRADER, READ
 from prmcal.db.tables import HealthCheck
 from prmcal.db.text.formats import counted, interval, number
 
@@ -36,6 +36,8 @@ def sentence(finding: HealthCheck) -> str:
         value=f"{figure(finding)} {ends}".rstrip(),
         questions=counted(finding.count, "question"),
         examples=f" They end like {examples}." if examples else "",
+        grader=finding.check.removeprefix(GRADER),
+        pairs=f" They differ on {examples}." if examples else "",
     )
     return f"{_place(finding)}: {text}"
 
@@ -88,4 +90,6 @@ def _place(finding: HealthCheck) -> str:
 
 def _words(finding: HealthCheck) -> dict[str, str]:
     reversed_rewards = finding.check == "ranking" and finding.high is not None and finding.high < 0.5
+    if finding.check.startswith(GRADER):
+        return _WORDS["grader"]
     return _WORDS["reversed" if reversed_rewards else finding.check]

@@ -21,6 +21,7 @@ from prmcal.harness.cli.app import EXPLANATION
 PARTS: dict[str, Callable[[], str]] = {
     "api": api_reference,
     "calibration metrics": partial(plugin_table, "metric"),
+    "graders": partial(plugin_table, "grader"),
     "calibrators": partial(plugin_table, "calibrator"),
     "commands": commands_reference,
     "datasets": partial(plugin_table, "dataset"),

@@ -22,7 +22,7 @@ from prmcal.harness.terminal import UNLIMITED, wrapped
 from prmcal.steps import without_marks
 
 _JOB_WEIGHTS = {
-    **{"depth": 8, "kind": 0, "dataset": 3, "split": 2, "job_key": 0, "seed": 1, "status": 6, "shards": 7},
+    **{"depth": 8, "kind": 0, "dataset": 3, "split": 2, "job_key": 0, "status": 6, "shards": 7},
     **{"samples": 5, "seconds": 4},
 }
 """The columns of the table of jobs. Those with the largest weights are left out first."""
@@ -38,7 +38,7 @@ def show(
 ) -> None:
     """Show the results of a cell and their provenance.
 
-    The provenance is the cell's plugins, data sets, jobs with keys and seeds, and some trajectories.
+    The provenance is the cell's plugins, data sets, jobs with keys, and some trajectories.
     """
     typer.echo(render_cell(directory, cell, UNLIMITED if wide else None), nl=False)
 
@@ -56,7 +56,7 @@ def render_cell(directory: Path, name: str, width: int | None = None) -> str:
     parts = ["\n".join(wrapped(line, width) for line in head)]
     if len(detail.results):
         parts.append(options.fitted(_results(detail.results, order), width))
-    jobs = detail.jobs.astype({"seed": "str"}).to_dict("records")
+    jobs = detail.jobs.to_dict("records")
     columns = [Column(name, _texts(jobs, name), weight) for name, weight in _JOB_WEIGHTS.items()]
     parts += [
         _plugins(detail, width),

@@ -89,7 +89,7 @@ def write_success_rates(directory: Path, out: Path) -> int:
 
 def _success_rows(context: Context, shard: Shard[Parameters], questions: Mapping[str, str]) -> pd.DataFrame:
     """Return the prefixes of a shard with their counts and texts. `questions` are the texts by question id."""
-    trajectories = context.table(shard, "rollout", "trajectories").set_index(["question_id", "trajectory"])
+    trajectories = context.table(shard, "graded", "trajectories").set_index(["question_id", "trajectory"])
     steps = {key: split_steps(text) for key, text in trajectories["text"].items()}
     counts = context.store.read(shard.ref, "successes").to_pandas()
     prefixes = [

@@ -22,7 +22,8 @@ from prmcal.harness.execution.machine import describe_gpus, hardware, visible_gp
 from prmcal.harness.jobs.parameters import ALL_GPUS
 from prmcal.harness.planning.gpu_hours import billions, checkpoint_of
 from prmcal.harness.planning.grid import GridSpec
-from prmcal.harness.planning.preflight import Questions, asked_solutions, plugin_problems
+from prmcal.harness.planning.planner import build_plan
+from prmcal.harness.planning.preflight import Questions, asked_solutions, pair_problems, plugin_problems
 from prmcal.harness.planning.reading import grid_schema, type_in_words
 from prmcal.harness.planning.resolved import absent_checkpoints
 from prmcal.harness.planning.settings import DatasetSpec, PluginSpec
@@ -149,8 +150,15 @@ def _needs(grid: GridSpec) -> dict[str, int]:
         id(spec): [*_problems(kind, spec, grid, questions)]
         for kind, spec in sorted(entries, key=lambda each: each[0] != "dataset")
     }
+    try:
+        fits = [*pair_problems(build_plan(grid, stand_ins=True))]
+    except PrmcalError:
+        fits = []  # The plugin or the data set that cannot be used is told by itself.
     for kind, spec in entries:
-        missing = [needs.setdefault(each, len(needs) + 1) for each in found[id(spec)]]
+        problems = [*found[id(spec)]]
+        if kind == "calibrator":
+            problems += [" ".join(str(each).split()) for each in fits if each.name == spec.name]
+        missing = [needs.setdefault(each, len(needs) + 1) for each in problems]
         state = f"needs {', '.join(map(str, missing))}" if missing else "ready"
         known = kind in ("llm", "prm") and spec.plugin in KINDS[kind].names()
         parameters = billions(checkpoint_of(kind, spec.reference())) if known else None

@@ -4,7 +4,7 @@ The status needs the run's folder only, so it works at any time.
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
@@ -19,18 +19,25 @@ from prmcal.harness.cli.options import WORDS, option
 from prmcal.harness.cli.run import lines_on_failures
 from prmcal.harness.execution.ending import FailureGroup, failed_cells, grouped, read_failures
 from prmcal.harness.execution.machine import default_workers, visible_gpus
-from prmcal.harness.jobs.parameters import ALL_GPUS
+from prmcal.harness.jobs.parameters import (
+    ALL_GPUS,
+    FollowUpParameters,
+    GeneratingParameters,
+    GradingParameters,
+    ScoringParameters,
+)
 from prmcal.harness.planning import gpu_hours
 from prmcal.harness.planning.costs import CostModel, remaining_work, seconds_left
 from prmcal.harness.planning.gpu_hours import ModelCost, model_costs
 from prmcal.harness.planning.grid import GridSpec
 from prmcal.harness.planning.plan import Only, Plan
 from prmcal.harness.planning.planner import build_plan
-from prmcal.harness.planning.preflight import plan_problems
+from prmcal.harness.planning.preflight import pair_problems, plan_problems
 from prmcal.harness.planning.saved import existing_plan
 from prmcal.harness.storage.folder import RunFolder
-from prmcal.harness.storage.store import Store
+from prmcal.harness.storage.store import ArtifactRef, Store
 from prmcal.harness.terminal import text_table, wrapped
+from prmcal.registry.grading.rules import library_changes
 
 
 def plan(
@@ -60,7 +67,11 @@ def render_plan(grid: GridSpec, directory: Path | None, only: Only | None = None
     if directory is not None:
         RunFolder(directory).claim(grid.name)
     whole = build_plan(grid, stand_ins=True)
-    plan = whole.part(whole.cells_with(only)) if only else whole
+    asked = whole.cells_with(only or {})
+    impossible = [*pair_problems(whole)]
+    failing = [[cell for cell in asked if problem.ends(cell)] for problem in impossible]
+    in_vain = {cell.cell_id for cells in failing for cell in cells}
+    plan = whole.part([cell for cell in asked if cell.cell_id not in in_vain])
     refs = (shard.ref for shard in whole.shards())
     done = {} if directory is None else Store(directory).manifests(refs, verify=False)
     work = remaining_work(plan, done, CostModel(whole, done))
@@ -83,8 +94,10 @@ def render_plan(grid: GridSpec, directory: Path | None, only: Only | None = None
     total = (
         f"{len(plan.jobs)} jobs with {sum(each.shards for each in work)} shards, of which "
         f"{sum(each.reused for each in work)} are finished; {len(plan.cells)} cells"
-        f"{f' of the {len(whole.cells)} of the grid' if only else ''}."
+        f"{f' of the {len(whole.cells)} of the grid' if len(plan.cells) < len(whole.cells) else ''}."
     )
+    if done:
+        total += f"\n{_left_in_words(plan, done)}"
     if len(known) == len(work):
         total += f"\nAbout {duration(sum(known) / workers)} with {workers} workers, estimated from finished shards."
     elif not models:
@@ -92,11 +105,39 @@ def render_plan(grid: GridSpec, directory: Path | None, only: Only | None = None
     parts = [text_table(head, rows), wrapped(total)]
     if models and len(known) < len(work):
         parts += [_models(models), wrapped(_wall_time(plan, models)), wrapped(gpu_hours.EXPLANATION)]
+    if plan.repeated:
+        parts.append(
+            wrapped(
+                f"{counted(plan.repeated, 'question')} with a text that occurs before. It is sampled once."
+            )
+        )
     if plan.absent:
         absent = f"Not on this machine: {', '.join(plan.absent)}. The plan includes them"
         parts.append(wrapped(f"{absent}; `prmcal doctor GRID` says what to do."))
+    parts += [
+        wrapped(
+            f"{problem} Not counted above, as it would fail: {counted(len(cells), 'cell')}.", hanging="  "
+        )
+        for problem, cells in zip(impossible, failing, strict=True)
+        if cells
+    ]
     parts += [wrapped(str(each), hanging="  ") for each in plan_problems(grid, plan)]
     return "\n\n".join(parts)
+
+
+def _left_in_words(plan: Plan, done: Collection[ArtifactRef]) -> str:
+    """Say how many shards are sampled, scored and graded, in which users see what an edit of a grid costs."""
+    left = [shard.parameters for shard in plan.shards() if shard.ref not in done]
+    sampled = [each for each in left if isinstance(each, GeneratingParameters)]
+    missing = [each for each in sampled if isinstance(each, FollowUpParameters) and each.answers is not None]
+    scored = sum(isinstance(each, ScoringParameters) for each in left)
+    graded = sum(isinstance(each, GradingParameters) for each in left)
+    text = f"{len(sampled) - len(missing)} shards are left to sample, {scored} to score, {graded} to grade."
+    if missing:
+        text += (
+            f" {len(missing)} more sample only follow-ups that are missing where answers are read elsewhere."
+        )
+    return text
 
 
 def _wall_time(plan: Plan, models: Sequence[ModelCost]) -> str:
@@ -143,7 +184,7 @@ def read_status(directory: Path) -> tuple[dict[str, Any], tuple[FailureGroup, ..
     The keys are grid, directory, state (running; done; failed: it ended, but cells failed; partial: what it was asked
     for is done; or interrupted), started_at (UTC), running_since (UTC, or null), workers, seconds_left (or null),
     log; shards (total, done, failed, left); cells (total, done, failed, pending); jobs (a list with kind, jobs,
-    shards, done, worker_seconds_left); failures (a list with reason, cause, cells, advice).
+    shards, done, worker_seconds_left); failures (a list with reason, cause, cells, advice); graders (a list of texts).
 
     Raises a RunError if no grid was run in the folder.
     """
@@ -214,8 +255,21 @@ def read_status(directory: Path) -> tuple[dict[str, Any], tuple[FailureGroup, ..
             }
             for group in groups
         ],
+        "graders": _changed_graders(plan),
     }
     return found, groups
+
+
+def _changed_graders(plan: Plan) -> list[str]:
+    """Return in words which libraries of the graders have other versions now than when the plan was made."""
+    rules = {
+        shard.parameters.rules
+        for job in plan.jobs
+        for shard in job.shards[:1]
+        if isinstance(shard.parameters, GradingParameters)
+    }
+    rules |= {str(grader.identity.get("rules", "")) for grader in plan.plugins.get("grader", ())}
+    return sorted({change for each in rules for change in library_changes(each)})
 
 
 def _text(found: dict[str, Any], failures: Sequence[FailureGroup]) -> str:
@@ -247,6 +301,9 @@ def _text(found: dict[str, Any], failures: Sequence[FailureGroup]) -> str:
             f"{cells['done']:,} of {counted(cells['total'], 'cell')} done, {cells['failed']:,} failed. {more}"
         ),
     ]
+    if found["graders"]:
+        changes = ", ".join(found["graders"])
+        lines.append(wrapped(f"The next run grades again, since {changes}. It samples and scores nothing."))
     if state in _ADVICE:
         lines.append(wrapped(_ADVICE[state]))
     return "\n".join([*lines, *lines_on_failures(failures, Path(found["log"]))])

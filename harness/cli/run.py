@@ -1,11 +1,12 @@
-"""``prmcal run``: run a grid, and say what was done."""
+"""``prmcal run``: run a grid, and say what was done; ``prmcal grade``: grade the answers of a run once more."""
 
 import io
+import json
 import shlex
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -19,6 +20,8 @@ from prmcal.harness.cluster.nodes import ClusterSettings
 from prmcal.harness.execution.ending import Ending, FailureGroup, RunSummary
 from prmcal.harness.execution.machine import default_workers
 from prmcal.harness.execution.run import run_grid
+from prmcal.harness.planning.grid import GridSpec
+from prmcal.harness.planning.saved import load_plugins_of
 from prmcal.harness.storage.folder import RunFolder
 from prmcal.harness.terminal import wrapped
 
@@ -145,3 +148,62 @@ def _findings(directory: Path) -> list[str]:
         wrapped(f"{title}: {figure}. {detail[:1].upper()}{detail[1:].rstrip('.')}.", hanging="  ")
         for title, figure, detail in lines
     ]
+
+
+def grade(
+    directory: options.RunArgument,
+    grader: Annotated[str, option("NAME", WORDS["grade"]["grader"], "--with")],
+    name: Annotated[str | None, option("NAME", WORDS["grade"]["name"])] = None,
+    arguments: Annotated[str, option("JSON", WORDS["grade"]["arguments"])] = "{}",
+    workers: Annotated[int | None, option("N", WORDS["run"]["workers"], min=1)] = None,
+) -> None:
+    """Grade the answers of a run once more, by another grader.
+
+    Its verdicts stand beside those of the first grader, which still decides what is correct. Nothing is sampled and
+    nothing is scored.
+    """
+    from prmcal.db.queries.health import GRADER, health
+    from prmcal.db.text.health import sentence
+
+    shown = name or grader
+    entry = {"name": shown, "plugin": grader, "arguments": _parsed(arguments)}
+    folder = RunFolder(directory)
+    record = folder.record()
+    load_plugins_of(folder)
+    grid = GridSpec.model_validate(_with_grader(record.grid, entry))
+    files = [Path(file) for file in record.plugin_files]
+    summary = run_grid(grid, directory, workers or default_workers(), files)
+    for finding in health(folder.results()):
+        if finding.check == GRADER + shown:
+            tell(wrapped(sentence(finding)))
+    raise typer.Exit(ExitCode.FAILED_CELLS if summary.failed_cells else ExitCode.DONE)
+
+
+def _parsed(text: str) -> dict[str, Any]:
+    try:
+        arguments = json.loads(text)
+    except ValueError as error:
+        raise PrmcalError(f"--arguments must be a JSON object. Got '{text}': {error}.") from error
+    if not isinstance(arguments, dict):
+        raise PrmcalError(f"--arguments must be a JSON object. Got '{text}'.")
+    return arguments
+
+
+def _with_grader(grid: dict[str, Any], entry: dict[str, Any]) -> dict[str, Any]:
+    """Return the data of a grid in which all data sets have one grader more. One of the same name is replaced."""
+
+    def changed(data: dict[str, Any]) -> dict[str, Any]:
+        first, *others = data["graders"] or [{"name": "default", "plugin": "default", "arguments": {}}]
+        return {
+            **data,
+            "graders": [first, *(each for each in others if each["name"] != entry["name"]), entry],
+        }
+
+    grid = {**grid, "parts": [_with_grader(part, entry) for part in grid.get("parts", ())]}
+    for place in ("calibration", "datasets"):
+        data = grid.get(place)
+        if isinstance(data, list):
+            grid[place] = [changed(each) for each in data]
+        elif data is not None:
+            grid[place] = changed(data)
+    return grid

@@ -35,13 +35,14 @@ SECONDS_BETWEEN_WRITES, SHARE_FOR_WRITING = 5.0, 0.02
 """Readers see new results after this time, or later if writing and publishing would take more than this share."""
 
 JOB_TABLES = {
-    "rollout": ("trajectories",),
+    "graded": ("trajectories",),
+    "verdicts": ("verdicts",),
     "success": ("successes",),
     "imported": ("trajectories", "successes"),
     "score": ("rewards",),
     "calibrated": ("calibrated_rewards",),
     "curves": ("curve_points", "sample_accuracies"),
-    "search": ("searches",),
+    "graded_search": ("searches",),
 }
 """The tables in the artifacts of each kind of job. Samples are loaded by job, measurements by cell."""
 _COORDINATES = ("llm", "prm", "calibrator", "dataset")
@@ -280,6 +281,7 @@ class Recorder:
             for each in data.questions:
                 question = asdict(each)
                 question["question_id"] = question.pop("id")
+                del question["options"]
                 question["level"] = None if each.level is None else str(each.level)
                 rows.append(Question(dataset=data.name, split=data.split, **question))
         rows += [
@@ -314,7 +316,6 @@ class Recorder:
             kind=job.kind,
             **_names(job.labels, (*_COORDINATES, "split")),
             parameters=_job_parameters(job),
-            seed=job.seed,
             status=self._status(job),
             reason=self._reason(job) or None,
             shards=len(job.shards),
@@ -352,8 +353,8 @@ def _names(labels: Labels, columns: Sequence[str]) -> dict[str, str | None]:
 
 
 def _job_parameters(job: Job[Parameters]) -> dict[str, Any]:
-    """Return the parameters that all shards of a job share, and the key and the seed of each shard."""
+    """Return the parameters that all shards of a job share, and the key of each shard."""
     first, *others = (shard.parameters.stored() for shard in job.shards)
     shared = {name: value for name, value in first.items() if all(each[name] == value for each in others)}
-    shards = [{"key": shard.ref.key, "seed": shard.seed} for shard in job.shards]
+    shards = [{"key": shard.ref.key} for shard in job.shards]
     return {**shared, "shards": shards}

@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import TextIO
 
 from prmcal.db.run_folder import FAILURES_FILE, LOG_FILE, RECORD_FILE
+from prmcal.errors import RunError
+from prmcal.harness.execution.earlier import earlier_texts, has_old_texts
 from prmcal.harness.execution.ending import Ending, EndWatch, RunSummary, read_failures
 from prmcal.harness.execution.local import Executor, LocalExecutor
 from prmcal.harness.execution.machine import run_environment
@@ -20,7 +22,7 @@ from prmcal.harness.planning.costs import CostModel
 from prmcal.harness.planning.grid import GridSpec
 from prmcal.harness.planning.plan import Only
 from prmcal.harness.planning.planner import build_plan
-from prmcal.harness.planning.preflight import plan_problems
+from prmcal.harness.planning.preflight import pair_problems, plan_problems
 from prmcal.harness.planning.saved import existing_plan
 from prmcal.harness.storage.folder import RunFolder, RunRecord
 from prmcal.harness.storage.store import storage_errors
@@ -61,6 +63,11 @@ def run_grid(
     plan.cells_with(only or {})  # A wrong name is an error before the folder is touched.
     with folder.lock():
         folder.claim(grid.name)
+        if has_old_texts(directory):
+            raise RunError(
+                f"An earlier version of prmcal made {directory}, and keys are others now. Its samples can be kept: "
+                f"prmcal rebuild {directory}"
+            )
         environment = run_environment()
         if executor.on_gpus:  # Those of a cluster are not on this machine.
             environment["hardware"]["gpus"] = environment["hardware"]["gpus"] or ["GPUs of the cluster"]
@@ -80,8 +87,13 @@ def run_grid(
         done = folder.store.manifests(shard.ref for shard in plan.shards())
         cost = CostModel(plan, done)
         recorder.save_plan()
-        schedule = Schedule(part, done)
+        left = [shard for shard in part.shards() if shard.ref not in done]
+        schedule = Schedule(part, done, earlier_texts(folder.store, plan, left))
         progress = Progress(part, done, cost, workers, log, stream)
+        if plan.repeated:
+            progress.write(
+                f"Questions with a text that occurs before, which is sampled once: {plan.repeated:,}."
+            )
         if dropped:
             line = f"Finished cells of an earlier form of the grid are deleted: {len(dropped):,}."
             progress.write(line, dropped)
@@ -91,7 +103,9 @@ def run_grid(
             recorder.note_failures(failures, but={shard.ref for shard in part.shards()})
             try:
                 # The nodes of a cluster may have other packages, and reach other servers.
-                first = schedule.refused(plan_problems(grid, plan, schedule.untried)) if here else ()
+                impossible = pair_problems(part, done)
+                models = plan_problems(grid, plan, schedule.untried) if here else ()
+                first = schedule.refused(chain(impossible, models))
                 ending = _compute(schedule, executor, watch, progress, recorder.note, first)
             except BaseException as raised:
                 progress.write(f"The run was interrupted ({type(raised).__name__}). Finished work is kept.")

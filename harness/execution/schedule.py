@@ -7,8 +7,8 @@ folder and the plugin files.
 
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from heapq import heapify, heappop, heappush
 from typing import Self
 
@@ -28,7 +28,7 @@ MOST_TRIES = 3
 
 _TRIED = ("rollout", "score")
 """The jobs that try out a model: they sample and score the first questions."""
-_STAGES = {"": 0, "llm": 1, "prm": 2, "search": 3}
+_STAGES = {"": 0, "llm": 1, "prm": 2, "search": 3, "grader": 4}
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +60,13 @@ class Outcome:
 
 @dataclass(slots=True)
 class _Gate:
-    """A gate before shards that read the same artifacts. It is open when none of the artifacts is missing."""
+    """A gate before shards that read the same artifacts. It is open when none of the artifacts is missing.
+
+    If they are not needed, because their texts are only taken over, those that failed are not missing.
+    """
 
     missing: int
+    needed: bool
     waiting: list[ArtifactRef] = field(default_factory=list)
 
 
@@ -77,7 +81,7 @@ class Schedule:
 
     To hand out all of n shards takes O(n log n) steps.
 
-    `done` are the finished shards.
+    `done` are the finished shards, and `earlier` the artifacts outside the plan whose texts shards take over.
 
     Attributes
     ----------
@@ -91,12 +95,20 @@ class Schedule:
         When running shards began, in seconds of ``time.monotonic``.
     """
 
-    def __init__(self, plan: Plan, done: Collection[ArtifactRef]) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        done: Collection[ArtifactRef],
+        earlier: Mapping[ArtifactRef, tuple[ArtifactRef, ...]] | None = None,
+    ) -> None:
         self.notes: dict[ArtifactRef, str] = {}
         self.workers: dict[str, ArtifactRef | None] = {}
         self.deaths: Counter[ArtifactRef] = Counter()
         self.started: dict[ArtifactRef, float] = {}
         self._unfinished = {shard.ref: shard for shard in plan.shards() if shard.ref not in done}
+        for ref, refs in (earlier or {}).items():
+            shard = self._unfinished[ref]
+            self._unfinished[ref] = replace(shard, reuses=(*shard.reuses, *refs))
         self._running: dict[ArtifactRef, Shard[Parameters]] = {}
         self._shards = list(self._unfinished.values())
         self._position = {ref: position for position, ref in enumerate(self._unfinished)}
@@ -203,17 +215,23 @@ class Schedule:
         )
 
     def refused(self, problems: Iterable[Problem]) -> "Iterator[Outcome | Notice]":
-        """Yield what follows from the problems of models that were not tried yet.
+        """Yield what follows from the problems of models that were not tried yet, and of calibrators with PRMs.
 
-        A model that cannot work is given up, before anything is sampled.
+        A model that cannot work is given up, before anything is sampled, and so is a fit that is not possible.
         """
         for each in problems:
             then = "Its cells fail, and the run goes on."
             if each.may_pass:
                 then = "The run goes on, and asks it again."
             yield Notice(f"{each} {then}", urgent=True)
-            if not each.may_pass:
-                yield from self.give_up(f"{each.kind}:{each.name}", Failure(str(each), "input"))
+            failure = Failure(str(each), "input")
+            if each.prm:
+                yield from self._give_up_fits(each, failure)
+            elif not each.may_pass:
+                yield from self.give_up(f"{each.kind}:{each.name}", failure)
+
+    def _give_up_fits(self, problem: Problem, failure: Failure) -> list[Outcome]:
+        return self.refuse(lambda shard: failure if problem.is_of(shard) else None)
 
     def _remove(self, ref: ArtifactRef) -> bool:
         """Return whether a shard was waiting. It is not any more, except in its line."""
@@ -221,8 +239,8 @@ class Schedule:
 
     def _unread(self) -> list[ArtifactRef]:
         """Return the waiting shards whose readers were all removed."""
-        tuples = {id(refs): refs for shard in self._unfinished.values() for refs in shard.inputs.values()}
-        unread = self._read - {ref for refs in tuples.values() for ref in refs} - self._running.keys()
+        read = {refs for shard in self._unfinished.values() for refs in shard.inputs.values()}
+        unread = self._read - {ref for refs in read for ref in refs} - self._running.keys()
         return [ref for ref in self._unfinished if ref in unread]
 
     def put_back(self, ref: ArtifactRef) -> None:
@@ -280,33 +298,42 @@ class Schedule:
         return trials
 
     def _close_gates(self) -> None:
-        # Shards that read the same artifacts share the tuple of them, and so a gate.
-        gates: dict[int, _Gate] = {}
+        # Shards that read the same artifacts share a gate.
+        gates: dict[tuple[tuple[ArtifactRef, ...], bool], _Gate] = {}
         for ref, shard in self._unfinished.items():
-            for refs in shard.inputs.values():
-                if id(refs) not in gates:
-                    missing = [each for each in refs if each in self._unfinished]
-                    gates[id(refs)] = _Gate(len(missing))
-                    self._read.update(missing)
-                    for each in missing:
-                        self._gates[each].append(gates[id(refs)])
-                if gates[id(refs)].missing:
-                    gates[id(refs)].waiting.append(ref)
+            for refs, needed in [*((refs, True) for refs in shard.inputs.values()), (shard.reuses, False)]:
+                if (refs, needed) not in gates:
+                    missing = [source for source in refs if source in self._unfinished]
+                    gates[refs, needed] = _Gate(len(missing), needed)
+                    if needed:
+                        self._read.update(missing)
+                    for source in missing:
+                        self._gates[source].append(gates[refs, needed])
+                gate = gates[refs, needed]
+                if gate.missing:
+                    gate.waiting.append(ref)
                     self._closed[ref] += 1
 
     def _open_gates(self, ref: ArtifactRef) -> None:
         for gate in self._gates.pop(ref, ()):
-            gate.missing -= 1
-            for waiting in [] if gate.missing else gate.waiting:
-                self._closed[waiting] -= 1
-                if not self._closed[waiting] and waiting in self._unfinished:
-                    self._line_up(waiting)
+            self._pass(gate)
+
+    def _pass(self, gate: _Gate) -> None:
+        """Note that one of the artifacts before a gate is not missing any more."""
+        gate.missing -= 1
+        for waiting in [] if gate.missing else gate.waiting:
+            self._closed[waiting] -= 1
+            if not self._closed[waiting] and waiting in self._unfinished:
+                self._line_up(waiting)
 
     def _block(self, outcome: Outcome) -> Iterator[Outcome]:
         """Remove all shards that need a failed one, and yield their outcomes."""
         failed = [outcome.ref]
         while failed:
             for gate in self._gates.pop(failed.pop(), ()):
+                if not gate.needed:
+                    self._pass(gate)
+                    continue
                 for ref in gate.waiting:
                     if self._unfinished.pop(ref, None) is not None:
                         failed.append(ref)

@@ -11,14 +11,14 @@ from prmcal.errors import DatabaseError, PluginFailedError, RunError
 from prmcal.harness.inference.calibrated_prm import CalibratedPRM
 from prmcal.harness.inference.scoring import Scorer
 from prmcal.harness.jobs.context import Context, Models
-from prmcal.harness.jobs.job import TUNING, Job, Shard
+from prmcal.harness.jobs.job import TUNING, Job, Refs, Shard
 from prmcal.harness.jobs.parameters import (
     FitParameters,
     GeneratingParameters,
+    GradedParameters,
     LeagueParameters,
     Parameters,
     PluginReference,
-    RolloutParameters,
     StrategyParameters,
 )
 from prmcal.harness.jobs.plugin_calls import plugin_guard
@@ -31,7 +31,6 @@ from prmcal.registry.contracts.data import Sampling
 from prmcal.registry.contracts.pool import Pool, Reads
 from prmcal.registry.contracts.strategy import Setting
 from prmcal.registry.grading.extraction import MARKED, Ways
-from prmcal.registry.plugins import datasets
 
 RULE = (
     "the LLM that is right most often on the calibration questions, the PRM whose scores tell its right trajectories "
@@ -129,13 +128,9 @@ def _rule(plan: Plan, cell: Cell | None) -> tuple[PluginReference, Setting]:
 
 
 def _ways(plan: Plan, llm: PluginReference) -> Ways:
-    """Return where the answers of an LLM stand: as its argument says, or else its data set."""
-    rollouts = [job for job in plan.jobs_of(RolloutParameters) if job.labels.llm == llm.name]
-    if not rollouts:
-        return llm.arguments.get("answers") or MARKED
-    dataset = rollouts[0].shards[0].parameters.data.dataset
-    stated = llm.arguments.get("answers") or dataset.arguments.get("answers")
-    return stated or datasets.get(dataset.plugin).answers
+    """Return where the answers of an LLM stand in its solutions."""
+    graded = [job for job in plan.jobs_of(GradedParameters) if job.labels.llm == llm.name]
+    return graded[0].shards[0].parameters.answers if graded else llm.arguments.get("answers") or MARKED
 
 
 def calibration_pool(plan: Plan, store: Store, fit: Shard[FitParameters], reads: Sequence[Reads]) -> Pool:
@@ -151,7 +146,13 @@ def calibration_pool(plan: Plan, store: Store, fit: Shard[FitParameters], reads:
     scores = fit.inputs["score"]
     scored = [shard for shard in plan.shards() if shard.ref in scores]
     rollouts = tuple(dict.fromkeys(ref for shard in scored for ref in shard.inputs["rollout"]))
-    inputs = {f"{TUNING}rollout": rollouts, f"{TUNING}score": scores}
+    graded = Refs(
+        shard.ref
+        for job in plan.jobs_of(GradedParameters)
+        for shard in job.shards
+        if shard.inputs["rollout"][0] in rollouts
+    )
+    inputs = {f"{TUNING}graded": graded, f"{TUNING}score": scores}
     shard: Shard[Parameters] = Shard(fit.ref, fit.parameters, inputs)
     return tuning_pool(shard, Context(store), reads, None)
 

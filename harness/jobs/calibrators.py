@@ -27,7 +27,7 @@ from prmcal.harness.jobs.parameters import (
     PluginReference,
 )
 from prmcal.harness.jobs.plugin_calls import checked_rewards, plugin_guard
-from prmcal.harness.jobs.rollout import scoring_requests
+from prmcal.harness.jobs.score import scoring_requests
 from prmcal.harness.storage.store import ArtifactRef
 from prmcal.registry.contracts.calibrator import Calibrator, FitSupport, ScoredPrefixes
 from prmcal.registry.contracts.data import HiddenStates, Prefix, ScoringRequest
@@ -78,7 +78,7 @@ def features_of(
 
 def _with_texts(context: Context, shard: Shard[CalibratorParameters], rows: pd.DataFrame) -> ScoredPrefixes:
     questions = {question.id: question.text for question in context.questions(shard.parameters.data)}
-    trajectories = context.table(shard, "rollout", "trajectories").set_index(["question_id", "trajectory"])
+    trajectories = context.table(shard, "rollout", "texts").set_index(["question_id", "trajectory"])
     steps = {key: split_steps(text) for key, text in trajectories["text"].items()}
     prefixes = tuple(
         Prefix(questions[row.question_id], steps[row.question_id, row.trajectory][: row.step])
@@ -195,7 +195,7 @@ def _asked(
     The score job wrote them in the order of its requests, and these requests have the same order.
     """
     stop = shard.parameters.trajectories.stop
-    drawn, rewards = context.store.table([rollout], "trajectories"), context.store.table([score], "rewards")
+    drawn, rewards = context.store.table([rollout], "texts"), context.store.table([score], "rewards")
     requests = scoring_requests(context, shard.parameters.data, drawn[drawn["trajectory"] < stop])
     prefixes = rewards[(rewards["trajectory"] < stop) & ~rewards["over_long"]]
     numbers = {question: number for number, question in enumerate(requests)}

@@ -20,11 +20,13 @@ from prmcal.harness.storage.store import Store, content_key
 from prmcal.registry.contracts.calibrator import Calibrator
 from prmcal.registry.contracts.data import Question
 from prmcal.registry.contracts.dataset import Dataset
+from prmcal.registry.contracts.grader import Grader
 from prmcal.registry.contracts.models import LLM, PRM
 from prmcal.registry.contracts.results import require
 from prmcal.registry.grading import Verdict
+from prmcal.registry.grading.extraction import Ways
 from prmcal.registry.messages import shown
-from prmcal.registry.plugins import Registry, calibrators, datasets, llms, prms
+from prmcal.registry.plugins import Registry, calibrators, datasets, graders, llms, prms
 from prmcal.remembered import Memory, content_digest
 
 if TYPE_CHECKING:
@@ -120,6 +122,7 @@ class Context(Models):
         self._questions = questions or {}
         self._datasets: dict[str, Dataset] = {}
         self._made = Memory(_MADE_BYTES)
+        self._grader: tuple[PluginReference, Grader] | None = None
 
     def dataset(self, reference: PluginReference) -> Dataset:
         """Return a data set, built once."""
@@ -137,20 +140,27 @@ class Context(Models):
         with plugin_guard("dataset", data.dataset.name, "give its questions"):
             return self.dataset(data.dataset).questions(data.split, stop)[start:stop]
 
-    def reader(self, dataset: PluginReference, llm: PluginReference) -> Dataset:
-        """Return a data set that reads answers where the LLM says that its texts have them, if it says so."""
-        found, answers = self.dataset(dataset), llm.arguments.get("answers")
-        if answers is not None:
-            found = copy(found)
-            found.answers = answers
-        return found
+    def grader(self, reference: PluginReference) -> Grader:
+        """Return a grader, built once. One with a model unloads the others."""
+        if self._grader is None or self._grader[0] != reference:
+            self.close()
+            self._grader = reference, reference.build(graders)
+        return self._grader[1]
+
+    def close(self) -> None:
+        """Unload the models, also that of a grader."""
+        super().close()
+        if self._grader is not None:
+            self._grader[1].close()
 
     def grade(
-        self, dataset: PluginReference, llm: PluginReference, question: Question, trajectory: str
+        self, dataset: PluginReference, answers: Ways, question: Question, trajectory: str
     ) -> tuple[Verdict, str | None]:
-        """Grade a whole trajectory of an LLM; see :meth:`prmcal.Dataset.grade`."""
+        """Grade a whole trajectory, whose answer stands where `answers` says; see :meth:`prmcal.Dataset.grade`."""
+        reader = copy(self.dataset(dataset))
+        reader.answers = answers
         with plugin_guard("dataset", dataset.name, "grade"):
-            verdict, answer = self.reader(dataset, llm).grade(question, trajectory)
+            verdict, answer = reader.grade(question, trajectory)
             require(
                 verdict in get_args(Verdict) and isinstance(answer, str | None),
                 f"it must return a verdict ({', '.join(get_args(Verdict))}) and a text or None. "

@@ -7,12 +7,13 @@ data, so that an executor can run it anywhere.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Annotated, Any, Generic, Literal, TypeVar
 
 from pydantic import Field
 
 from prmcal.harness.jobs.parameters import Parameters, PluginReference
-from prmcal.harness.storage.store import ArtifactRef, content_key, seed_from_key
+from prmcal.harness.storage.store import ArtifactRef, content_key
 
 TUNING = "tuning_"
 """The beginning of the roles of inputs that belong to the calibration questions."""
@@ -23,6 +24,20 @@ TEXTS = "texts"
 
 
 P_co = TypeVar("P_co", bound=Parameters, covariant=True)
+
+
+class Refs(tuple[ArtifactRef, ...]):
+    """Artifacts that are read together. Thousands of shards share one, so that its hash is computed once."""
+
+    @cached_property
+    def _hash(self) -> int:
+        return super().__hash__()
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __reduce__(self) -> tuple[type["Refs"], tuple[tuple[ArtifactRef, ...]]]:
+        return Refs, (tuple(self),)  # Another process has other hashes of texts.
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,14 +53,11 @@ class Shard(Generic[P_co]):
     resource: str = ""
     """The model that it needs loaded, if any. Shards of one resource are run together."""
     identity: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
-    """Everything that decides its output besides the inputs, as JSON data."""
+    """The parameters as its key has them: with identities for plugins and the content of questions, as JSON data."""
     version: int = field(default=0, compare=False)
     """The version of its kind of job when the key was made."""
-
-    @property
-    def seed(self) -> int:
-        """The seed of all random numbers of the shard, which follows from its key."""
-        return seed_from_key(self.ref.key)
+    reuses: tuple[ArtifactRef, ...] = field(default=(), compare=False)
+    """Artifacts whose texts it takes over, where they have the same requests. They do not change its output."""
 
     @property
     def size(self) -> int:
@@ -106,30 +118,25 @@ class Labels:
 
 @dataclass(frozen=True, slots=True)
 class Job(Generic[P_co]):
-    """A node of the plan's graph."""
+    """A node of the plan's graph. Jobs with the same key and the same names are equal."""
 
     key: str
     """Hash of the keys of its shards."""
     labels: Labels
-    shards: tuple[Shard[P_co], ...]
+    shards: tuple[Shard[P_co], ...] = field(compare=False)
     """At least one, all of one kind."""
-    inputs: "tuple[Job[Parameters], ...]" = ()
+    inputs: "tuple[Job[Parameters], ...]" = field(default=(), compare=False)
     """The jobs whose artifacts it reads."""
-    refs: tuple[ArtifactRef, ...] = field(init=False, repr=False, compare=False)
+    refs: Refs = field(init=False, repr=False, compare=False)
     """The addresses of the artifacts of its shards. All shards that read the whole job share this tuple."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "refs", tuple(shard.ref for shard in self.shards))
+        object.__setattr__(self, "refs", Refs(shard.ref for shard in self.shards))
 
     @property
     def kind(self) -> str:
         """The kind of its shards, which says what computes them."""
         return self.shards[0].parameters.kind
-
-    @property
-    def seed(self) -> int:
-        """The seed of its first shard."""
-        return self.shards[0].seed
 
     def __str__(self) -> str:
         return f"{self.kind.replace('_', ' ')} of {self.labels}"

@@ -1,13 +1,13 @@
 """The parameters of shards: one frozen dataclass for each kind of job, and the types of their fields.
 
-Parameters are plain data, so that a shard can be sent to any process. A key is made from those that decide the output,
-and not from the names that a grid gives to its plugins: the planner puts their identities in the place of references.
+Parameters are plain data, so that a shard can be sent to any process. A key is made from all of them. It does not have
+the names that a grid gives to its plugins and data sets: identities take the place of references, and the content of
+questions that of their positions.
 """
 
 import math
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, fields, is_dataclass
-from functools import cache
+from dataclasses import dataclass, fields, is_dataclass
 from typing import Annotated, Any, ClassVar, TypeVar
 
 from pydantic import BeforeValidator, InstanceOf
@@ -15,6 +15,7 @@ from pydantic import BeforeValidator, InstanceOf
 from prmcal.db.statistics.bootstrap import Bootstrap
 from prmcal.registry.contracts.data import Sampling
 from prmcal.registry.contracts.plugin import Plugin
+from prmcal.registry.grading.extraction import Ways
 from prmcal.registry.models.checkpoints import SPREAD
 from prmcal.registry.plugins import Registry
 
@@ -66,16 +67,10 @@ class Parameters:
     """The kind of job."""
     version: ClassVar[int] = 1
     """Part of every key. Raise it when the same inputs give another output."""
-    decisive: ClassVar[tuple[str, ...]] = ()
-    """Fields that the key contains. The planner adds what decides the output besides, such as the questions."""
+    reads_references: ClassVar[bool] = False
+    """Whether the output depends on more of a question than its id and its text, such as the reference answer."""
     data: QuestionSlice
     """The questions that the shard is about."""
-
-    @classmethod
-    @cache
-    def optional(cls) -> set[str]:
-        """Return the fields with a default. The key and the database get them only if they have a value."""
-        return {each.name for each in fields(cls) if each.default is not MISSING}  # type: ignore[arg-type]
 
     @property
     def size(self) -> int:
@@ -84,11 +79,13 @@ class Parameters:
         return math.prod(map(len, [self.data.questions, *ranges]))
 
     def stored(self) -> dict[str, Any]:
-        """Return the parameters as JSON data for the database. The fields of `data` stand beside the other fields."""
+        """Return the parameters as JSON data for the database. The fields of `data` stand beside the other fields.
+
+        Those without a value are left out.
+        """
         found: dict[str, Any] = {}
-        optional = self.optional()
         for name, value in vars(self).items():
-            if name in optional and not value:
+            if value is None:
                 continue
             if isinstance(value, QuestionSlice):
                 found |= {
@@ -101,11 +98,30 @@ class Parameters:
         return found
 
 
+@dataclass(frozen=True, kw_only=True)
 class GeneratingParameters(Parameters):
-    """The base of the parameters of jobs that sample from an LLM."""
+    """The base of the parameters of jobs that sample from an LLM. Their output has texts, and no verdict on them."""
 
+    data: QuestionSlice
     llm: PluginReference
     sampling: Sampling
+    seed: int
+    """The seed of the grid."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class GradingParameters(Parameters):
+    """The base of the parameters of jobs that read answers and compare them with references. They run no model."""
+
+    reads_references = True
+    data: QuestionSlice
+    answers: Ways
+    """Where the answers stand in the texts."""
+    grader: PluginReference | None
+    """What compares them with the references; None if the data set does."""
+    rules: str
+    """The version of the data set's rules, with those of the libraries that can change a verdict; empty if it does not
+    grade."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,72 +131,92 @@ class MeasuringParameters(Parameters):
     All cells of a data set have the same `bootstrap`, so that they are resampled alike.
     """
 
+    reads_references = True
     bootstrap: Bootstrap
     data: QuestionSlice
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class RolloutParameters(GeneratingParameters):
-    """Sample and grade the trajectories with these indices for each question.
+    """Sample the trajectories with these indices for each question.
 
-    With `prefer_answered`, this many times as many are drawn, and those with an answer are kept first.
+    With `prefer_answered`, this many times as many are drawn, and those with a boxed answer are kept first.
     """
 
     kind = "rollout"
-    version = 2
-    decisive = ("llm", "trajectories", "sampling", "prefer_answered")
-    llm: PluginReference
-    data: QuestionSlice
+    version = 3
     trajectories: Range
-    sampling: Sampling
     prefer_answered: float | None = None
 
 
-@dataclass(frozen=True)
-class SuccessParameters(GeneratingParameters):
-    """Follow up the prefixes of these trajectories: a block of their follow-ups, by their indices.
+@dataclass(frozen=True, kw_only=True)
+class FollowUpParameters(GeneratingParameters):
+    """Follow up the unfinished prefixes of these trajectories: a block of their follow-ups, by their indices.
 
     All prefixes, or at most `most_prefixes` of each trajectory, or the first ones. `prefer_answered` is that of
-    rollouts.
+    rollouts. With `answers`, only those prefixes are followed up that are unfinished if answers stand there, and
+    finished if they are boxed.
     """
 
-    kind = "success"
-    version = 2
-    decisive = (
-        *("llm", "trajectories", "follow_ups", "sampling"),
-        *("most_prefixes", "first_prefixes", "prefer_answered"),
-    )
-    llm: PluginReference
-    data: QuestionSlice
+    kind = "follow_ups"
     trajectories: Range
     follow_ups: Range
-    sampling: Sampling
     most_prefixes: int | None = None
     first_prefixes: int | None = None
     prefer_answered: float | None = None
+    answers: Ways | None = None
 
 
-@dataclass(frozen=True)
-class ImportedParameters(Parameters):
+@dataclass(frozen=True, kw_only=True)
+class GradedParameters(GradingParameters):
+    """Read the answers of trajectories, and compare them with the references."""
+
+    kind = "graded"
+    trajectories: Range
+
+
+@dataclass(frozen=True, kw_only=True)
+class VerdictParameters(GradedParameters):
+    """Grade the answers of graded trajectories once more, by another grader, which does not decide."""
+
+    kind = "verdicts"
+
+
+@dataclass(frozen=True, kw_only=True)
+class SuccessParameters(GradingParameters):
+    """Count the correct ones among a block of the follow-ups of each prefix of these trajectories.
+
+    The other fields are those of :class:`FollowUpParameters`.
+    """
+
+    kind = "success"
+    version = 3
+    trajectories: Range
+    follow_ups: Range
+    most_prefixes: int | None = None
+    first_prefixes: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImportedParameters(GradingParameters):
     """Read published trajectories of the LLM, with the success counts of their prefixes.
 
     At most `trajectories` are read for each question. `follow_ups` is how many a prefix had if the data does not say.
     """
 
     kind = "imported"
-    version = 2
-    decisive = ("trajectories", "follow_ups")
+    version = 3
     trajectories: Range
     follow_ups: Range
     llm: PluginReference
-    data: QuestionSlice
+    published: str
+    """The hash of the published data."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ScoringParameters(Parameters):
     """The base of the parameters of jobs in which a PRM reads trajectories."""
 
-    decisive = ("prm",)
     prm: PluginReference
     data: QuestionSlice
     trajectories: Range
@@ -203,7 +239,7 @@ KEPT_STATES = 4 * 2**30
 """The most bytes of hidden states that stay in memory, of those that are computed when a calibrator reads them."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class CalibratorParameters(Parameters):
     """The base of the parameters of jobs in which a calibrator reads the measured trajectories of a PRM."""
 
@@ -213,7 +249,7 @@ class CalibratorParameters(Parameters):
     trajectories: Range
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class FitParameters(CalibratorParameters):
     """Fit the calibrator, to terminal prefixes too if `terminal` is true.
 
@@ -222,42 +258,43 @@ class FitParameters(CalibratorParameters):
 
     kind = "fit"
     version = 3
-    decisive = ("calibrator", "terminal")
     terminal: bool
     most_prefixes: int | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class CalibratedParameters(CalibratorParameters):
     """Predict calibrated rewards with the fitted calibrator."""
 
     kind = "calibrated"
     version = 2
-    decisive = ("calibrator", "levels")
     levels: tuple[float, ...] = ()
     """The levels beta of the grid that are not among the calibrator's own, ascending. Empty unless it predicts any
     level."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class SearchParameters(GeneratingParameters):
     """Search for an answer to each question."""
 
     kind = "search"
-    version = 2
-    decisive = ("llm", "prm", "calibrator", "strategy", "sampling", "target", "level")
-    sampling: Sampling
+    version = 3
     target: float | None
     level: float | None
     """The target probability C and the level beta, each in (0, 1), if the strategy has one."""
-    llm: PluginReference
     prm: PluginReference
     strategy: PluginReference
     candidates: int
     """The most steps that are drawn in one round for a question: K x M."""
-    data: QuestionSlice
     calibrator: PluginReference | None = None
     """The calibrator whose rewards the strategy reads or ranks by; None if it uses only scores."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class GradedSearchParameters(GradingParameters):
+    """Read the answers that a search found, and compare them with the references."""
+
+    kind = "graded_search"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -319,7 +356,12 @@ class SearchResultsParameters(MeasuringParameters):
 KINDS_OF_JOBS: dict[str, tuple[type[Parameters], str]] = {
     each.kind: (each, module)
     for module, classes in {
-        "rollout": (RolloutParameters, SuccessParameters, ImportedParameters, ScoreParameters),
+        "rollout": (RolloutParameters, FollowUpParameters),
+        "grading": (
+            *(GradedParameters, VerdictParameters, SuccessParameters, GradedSearchParameters),
+            ImportedParameters,
+        ),
+        "score": (ScoreParameters,),
         "calibrators": (HiddenParameters, FitParameters, CalibratedParameters),
         "search": (SearchParameters,),
         "calibration_metrics": (CalibrationMetricsParameters,),

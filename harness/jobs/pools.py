@@ -80,7 +80,7 @@ class GradedTrajectories(QuestionAxis):
 
 def graded_trajectories(shard: Shard[Parameters], context: Context) -> GradedTrajectories:
     """Return the trajectories of the test questions that a shard reads."""
-    trajectories = context.made_of(shard, "rollout", "trajectories", trajectories_of)
+    trajectories = context.made_of(shard, "graded", "trajectories", trajectories_of)
     axis = QuestionAxis.of(context.questions(shard.parameters.data), trajectories.question_ids)
     return replace(trajectories, question_levels=axis.question_levels)
 
@@ -153,7 +153,7 @@ def tuning_pool(
     They are all trajectories of the calibration split. Their rewards come from a calibrator that was fitted to the same
     questions.
     """
-    trajectories = context.made_of(shard, f"{TUNING}rollout", "trajectories", trajectories_of)
+    trajectories = context.made_of(shard, f"{TUNING}graded", "trajectories", trajectories_of)
     return pool_of(shard, context, trajectories, reads, level, TUNING)
 
 

@@ -33,7 +33,7 @@ from prmcal.registry.contracts.data import (
 )
 from prmcal.registry.contracts.models import LLM, PRM
 from prmcal.registry.contracts.strategy import SearchStrategy
-from prmcal.registry.grading.extraction import BOXED, Ways, find_answer
+from prmcal.registry.grading.extraction import find_answer
 from prmcal.registry.network import patiently
 from prmcal.registry.plugins import strategies
 from prmcal.steps import in_thought, join_steps, split_steps
@@ -105,7 +105,7 @@ class BeamSearch:
     The LLM samples the steps, the PRM scores the prefixes, and `calibrate` maps its logits to rewards. The strategy
     decides how many prefixes are kept, and how many continuations each of them gets; `target` is its C, if it has one.
     `sampling` is that of whole trajectories. A trajectory ends with the step in which it reaches `max_tokens`, or with
-    its answer, which stands where `ways` says, as in the argument `answers` of a data set.
+    a boxed answer.
     """
 
     llm: LLM
@@ -115,7 +115,6 @@ class BeamSearch:
     sampling: Sampling
     target: float | None
     seed: int
-    ways: Ways = BOXED
 
     def run(self, questions: Sequence[Question]) -> list[Searched]:
         """Search all questions."""
@@ -161,13 +160,15 @@ class BeamSearch:
         for index, (each, beams) in enumerate(zip(going, candidates, strict=True)):
             for number, (steps, members) in enumerate(_by_steps(beams)):
                 each.generations += len(members)
-                key = content_key([self.seed, each.question.id, each.rounds, step, number])
+                key = content_key([self.seed, each.question.text, each.rounds, step, number])
                 prefix = Prefix(each.question.text, steps)
                 requests.append(GenerationRequest(prefix, len(members), seed_from_key(key)))
                 places.append((index, members))
+        sampling = replace(self.sampling, max_tokens=self.strategy.step_tokens or self.sampling.max_tokens)
         with plugin_guard("llm", self.llm.plugin_name, "generate"):
-            drawn = next_steps(self.llm, requests, self.sampling)
-        limits = self.sampling.max_tokens, self.strategy.most_steps, self.ways
+            drawn = next_steps(self.llm, requests, sampling)
+        context = self.strategy.context_tokens
+        limits = context or self.sampling.max_tokens, self.strategy.most_steps, context is not None
         for (index, members), completions in zip(places, drawn, strict=True):
             each = going[index]
             each.prefill_tokens += completions[0].prompt_tokens
@@ -220,13 +221,19 @@ class BeamSearch:
         return int(np.clip(self.strategy.keep(highest, self.target), 1, self.strategy.width))
 
 
-def lengthened(beam: Beam, completion: Completion, most_tokens: int, most_steps: int, ways: Ways) -> Beam:
-    """Return a prefix with one more sampled step, without rewards. It is finished at its final answer or a limit."""
+def lengthened(
+    beam: Beam, completion: Completion, most_tokens: int, most_steps: int, with_prompt: bool = False
+) -> Beam:
+    """Return a prefix with one more sampled step, without rewards. It is finished at a boxed answer or a limit.
+
+    The limit of tokens is that of the steps, or `with_prompt` also that of what the LLM read.
+    """
     added = split_steps(completion.text)
     steps, drawn, tokens = beam.steps + added, beam.drawn + 1, beam.tokens + completion.tokens
-    found = find_answer(join_steps(added), ways, whole=False)
+    found = find_answer(join_steps(added), whole=False)
     answered = found is not None and not in_thought(join_steps(steps))
-    ended = completion.finish_reason != "stop" or tokens >= most_tokens or drawn >= most_steps
+    length = max(tokens, completion.prompt_tokens + completion.tokens) if with_prompt else tokens
+    ended = completion.finish_reason != "stop" or length >= most_tokens or drawn >= most_steps
     return Beam(steps, drawn, tokens, answered or ended)
 
 
@@ -243,53 +250,53 @@ _MEDIAN = 0.5
 
 
 def compute_search(shard: Shard[SearchParameters], context: Context) -> Output:
-    """Return one row for each question, with the chosen answer and its costs."""
+    """Return the chosen solution of each question with its costs, and all solutions that were finished."""
     given = shard.parameters
     llm = context.llm(given.llm, beside=True)
     prm = context.prm(given.prm, beside=True)
-    dataset = given.data.dataset
     questions = context.questions(given.data)
     with plugin_guard("strategy", given.strategy.name, "search"):
         strategy = given.strategy.build(strategies)
         assert isinstance(strategy, SearchStrategy)
         fitted = None if given.calibrator is None else context.fitted(shard, given.calibrator)
         calibrate = calibrating(fitted, prm, given.level)
-        ways = context.reader(dataset, given.llm).answers
-        search = BeamSearch(llm, prm, strategy, calibrate, given.sampling, given.target, shard.seed, ways)
-        found = search.run(questions)
+        search = BeamSearch(llm, prm, strategy, calibrate, given.sampling, given.target, _seed(shard))
+        searched = search.run(questions)
     counts = dict.fromkeys(("steps", "finished", "rounds", "generations"), "int32")
     tokens = dict.fromkeys(("generated_tokens", "prefill_tokens", "scored_tokens"), "int64")
-    rows = []
-    for each in found:
-        text = join_steps(each.answer.steps)
-        verdict, answer = context.grade(dataset, given.llm, each.question, text)
-        right = [
-            context.grade(dataset, given.llm, each.question, join_steps(beam.steps))[0] == "correct"
-            for beam in each.finished
-        ]
-        rows.append(
-            {
-                "question_id": each.question.id,
-                "text": text,
-                "steps": len(each.answer.steps),
-                "reward": each.answer.ranked_by,
-                "answer": answer,
-                "verdict": verdict,
-                "correct": verdict == "correct",
-                "finished": len(each.finished),
-                "any_correct": any(right),
-                "rounds": each.rounds,
-                "generations": each.generations,
-                **{name: getattr(each, name) for name in tokens},
-            }
-        )
-    frame = pd.DataFrame(rows).astype({"answer": "str", **counts, **tokens})
+    rows = [
+        {
+            "question_id": result.question.id,
+            "text": join_steps(result.answer.steps),
+            "steps": len(result.answer.steps),
+            "reward": result.answer.ranked_by,
+            "finished": len(result.finished),
+            "rounds": result.rounds,
+            "generations": result.generations,
+            **{name: getattr(result, name) for name in tokens},
+        }
+        for result in searched
+    ]
+    frame = pd.DataFrame(rows).astype({**counts, **tokens})
+    finished = [
+        (result.question.id, join_steps(beam.steps)) for result in searched for beam in result.finished
+    ]
     return Output(
-        {"searches": frame},
+        {
+            "searched": frame,
+            "finished": pd.DataFrame(finished, columns=["question_id", "text"], dtype="str"),
+        },
         samples=int(frame["generations"].sum()),
         generated_tokens=int(frame["generated_tokens"].sum()),
         scored_tokens=int(frame["scored_tokens"].sum()),
     )
+
+
+def _seed(shard: Shard[SearchParameters]) -> int:
+    """Return the seed of a search. It does not depend on which questions are searched together."""
+    settings = {name: value for name, value in shard.identity.items() if name != "data"}
+    fits = [ref.key for refs in shard.inputs.values() for ref in refs]
+    return seed_from_key(content_key([settings, fits]))
 
 
 def calibrating(calibrator: Calibrator | None, prm: PRM, level: float | None) -> Calibrate:

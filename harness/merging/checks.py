@@ -115,7 +115,7 @@ class _Parts:
     cells: tuple[Cell, ...]
     plugins: Mapping[str, tuple[PlannedPlugin[Any], ...]]
     datasets: list[PlannedQuestions]
-    questions: list[tuple[str, str, str, Level | None, str | None]]
+    questions: list[tuple[str, str, str, Level | None, str | None, tuple[str, ...]]]
     jobs: list[tuple[Labels, str, int]]
 
 

@@ -34,8 +34,21 @@ _WIDTH = 8
 _MEMORY = 2**33
 """Bytes of addresses that the process may use, of which it has memory for a part."""
 
+_COMPLETION = {
+    **{"text": "string", "tokens": "int64", "prompt_tokens": "int64", "finish_reason": "string"},
+    **{"correct": "bool", "request": "string"},
+}
+_OPTIONAL = ("correct", "reward")
 # Tables that are only in artifacts. Those of all others are in the database.
 _OWN_TABLES = {
+    "texts": {"question_id": "string", "trajectory": "int64", "steps": "int64", **_COMPLETION},
+    "follow_ups": {"question_id": "string", "prefix": "string", "number": "int64", **_COMPLETION},
+    "searched": {
+        **{"question_id": "string", "text": "string", "steps": "int64", "reward": "double"},
+        **{"finished": "int64", "rounds": "int64", "generations": "int64"},
+        **{"generated_tokens": "int64", "prefill_tokens": "int64", "scored_tokens": "int64"},
+    },
+    "finished": {"question_id": "string", "text": "string"},
     "replicates": {"metric": "string", "resampled": "string", "replicate": "int64", "value": "double"},
     "scored_tokens": {"question_id": "string", "trajectory": "int64", "tokens": "int64"},
     "hidden_prefixes": {
@@ -147,7 +160,9 @@ def _schemas() -> dict[str, pa.Schema]:
         sa.Text: "string",
     }
     schemas = {
-        name: pa.schema([pa.field(column, kind, nullable=False) for column, kind in columns.items()])
+        name: pa.schema(
+            [pa.field(column, kind, nullable=column in _OPTIONAL) for column, kind in columns.items()]
+        )
         for name, columns in _OWN_TABLES.items()
     }
     for table in Base.metadata.sorted_tables:

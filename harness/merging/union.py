@@ -26,7 +26,7 @@ from prmcal.harness.merging.tables import differences, result_differences
 from prmcal.harness.planning.plan import Cell, Plan, PlannedPlugin, PlannedQuestions
 from prmcal.harness.storage.store import ArtifactRef, Store, content_key
 
-_SAMPLED = ("rollout", "success", "imported")
+_SAMPLED = ("rollout", "follow_ups", "imported")
 """The kinds of jobs that give what results are measured from."""
 _OF_CELL = ("strategy", "target", "level")
 """Parameters of a measurement in which the cells of one place differ."""
@@ -224,8 +224,7 @@ def settings_of(plan: Plan) -> dict[tuple[str, ...], set[str]]:
         if job.kind in _SAMPLED:
             keys[place].add(job_key(job.refs))
         elif isinstance(shard.parameters, MeasuringParameters):
-            parameters = {**shard.identity.get("parameters", {}), **dict.fromkeys(_OF_CELL)}
-            keys[place].add(content_key([shard.version, {**shard.identity, "parameters": parameters}]))
+            keys[place].add(content_key([shard.version, {**shard.identity, **dict.fromkeys(_OF_CELL)}]))
     return dict(keys)
 
 

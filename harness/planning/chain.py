@@ -1,78 +1,23 @@
-"""The jobs that others build on: trajectories, success rates, scores, hidden states, fits and calibrated rewards."""
+"""The jobs that others build on: trajectories, verdicts, success rates, scores, hidden states, fits and rewards."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import compress, pairwise
 from typing import Any, TypeVar
 
 from prmcal.harness.jobs import parameters
-from prmcal.harness.jobs.job import TEXTS, Job, Labels, Shard
+from prmcal.harness.jobs.job import TEXTS, Job, Labels, Refs, Shard
 from prmcal.harness.planning.grid import MeasurementSpec
 from prmcal.harness.planning.plan import AnyParameters, PlannedPlugin, make_job, make_shard
 from prmcal.harness.planning.resolved import GridQuestions, ResolvedGrid
 from prmcal.harness.planning.settings import CalibrationSpec
+from prmcal.harness.planning.stages import Calibrated, Sampled, Scored
+from prmcal.harness.storage.store import ArtifactRef, content_key
 from prmcal.registry.contracts.calibrator import Calibrator
 from prmcal.registry.contracts.models import LLM, PRM
-from prmcal.registry.contracts.strategy import OnceFor
+from prmcal.registry.grading.extraction import BOXED, ways_of
 
 Reading = TypeVar("Reading", bound=parameters.CalibratorParameters)
-
-
-@dataclass(frozen=True)
-class Sampled:
-    """The trajectories of an LLM on one data set."""
-
-    llm: PlannedPlugin[LLM]
-    data: GridQuestions
-    measured: int
-    """The number of trajectories of each question whose prefixes have success rates."""
-    rollout: Job[parameters.RolloutParameters | parameters.ImportedParameters]
-    success: Job[parameters.Parameters]
-    """The jobs with the trajectories and with the success rates. For imported data both are the same job."""
-
-    @property
-    def labels(self) -> Labels:
-        """The names of the plugins and of the data set."""
-        return self.rollout.labels
-
-
-@dataclass(frozen=True)
-class Scored(Sampled):
-    """Trajectories with the scores of a PRM. `hidden` is None unless a calibrator reads stored hidden states."""
-
-    prm: PlannedPlugin[PRM]
-    scores: Job[parameters.ScoreParameters]
-    hidden: Job[parameters.HiddenParameters] | None
-
-    @property
-    def labels(self) -> Labels:
-        """The names of the plugins and of the data set."""
-        return self.scores.labels
-
-
-@dataclass(frozen=True)
-class Calibrated(Scored):
-    """Scored trajectories with the rewards of a calibrator."""
-
-    calibrator: PlannedPlugin[Calibrator]
-    fit: Job[parameters.FitParameters]
-    """The job that fitted the calibrator."""
-    rewards: Job[parameters.CalibratedParameters]
-    """The rewards of the prefixes of measured trajectories."""
-    level: float | None = None
-    """The level beta at which a strategy reads them; None for all levels."""
-
-    @property
-    def labels(self) -> Labels:
-        """The names of the plugins and of the data set."""
-        return self.rewards.labels
-
-
-def once_for(own: Sampled) -> OnceFor:
-    """Return which strategies are run once for trajectories, scores or rewards, by their `once_for`."""
-    if isinstance(own, Calibrated):
-        return "calibrator" if own.level is None else "level"
-    return "prm" if isinstance(own, Scored) else "data"
 
 
 class Chain:
@@ -86,8 +31,9 @@ class Chain:
         self.resolved = resolved
         self.jobs: list[Job[parameters.Parameters]] = []
         self._planned: dict[tuple[str, Labels], Job[Any]] = {}
-        self._sampling = self.grid.sampling.sampling()
-        self._seed = {"seed": self.grid.seed}
+        self._sampling = {"sampling": self.grid.sampling.sampling(), "seed": self.grid.seed}
+        # The shards that sample a question, by the LLM, what is sampled, and the text.
+        self._samplers: dict[str, ArtifactRef] = {}
 
     def add(self, job: Job[AnyParameters]) -> Job[AnyParameters]:
         """Add a job to the plan. One that is there already is returned."""
@@ -112,26 +58,40 @@ class Chain:
     def rollout(
         self, llm: PlannedPlugin[LLM], data: GridQuestions, blocks: Iterable[range]
     ) -> Job[parameters.RolloutParameters]:
-        """Sample and grade some trajectories of a data set."""
+        """Sample some trajectories of a data set."""
         calibrating = data is self.resolved.calibration
+        prefer = self.grid.calibration.prefer_answered if calibrating else None
         shards = [
-            make_shard(
-                parameters.RolloutParameters,
-                {
-                    "llm": llm,
-                    "data": questions,
-                    "trajectories": block,
-                    "sampling": self._sampling,
-                    "prefer_answered": self.grid.calibration.prefer_answered if calibrating else None,
-                },
-                {"data": data.key(questions), **self._seed},
-                {},
-                f"llm:{llm.name}",
+            self._reusing(
+                make_shard(
+                    parameters.RolloutParameters,
+                    data.content,
+                    {},
+                    f"llm:{llm.name}",
+                    llm=llm,
+                    data=questions,
+                    trajectories=block,
+                    **self._sampling,
+                    prefer_answered=prefer,
+                ),
+                data,
             )
             for block in blocks
             for questions in data.slices()
         ]
         return self.add(make_job(_labels(llm, data), shards))
+
+    def _reusing(self, shard: Shard[AnyParameters], data: GridQuestions) -> Shard[AnyParameters]:
+        """Return a shard that takes over the texts of its questions that an earlier one samples."""
+        settings = {name: value for name, value in shard.identity.items() if name != "data"}
+        settings_key = content_key([shard.ref.kind, settings])
+        reuses: dict[ArtifactRef, None] = {}
+        questions = shard.parameters.data.questions
+        for question in data.questions[questions.start : questions.stop]:
+            sampler = self._samplers.setdefault(f"{settings_key} {question.text}", shard.ref)
+            if sampler != shard.ref:
+                reuses[sampler] = None
+        return replace(shard, reuses=Refs(reuses)) if reuses else shard
 
     def sampled(
         self,
@@ -148,29 +108,107 @@ class Chain:
         if data.followed_up is not None:
             return self._published(llm, data, measured, spec.follow_ups)
         rollout = self.rollout(llm, data, self.blocks(trajectories, llm))
-        shards = [
+        grading = self._grading(llm, data)
+        graded = [
             make_shard(
-                parameters.SuccessParameters,
-                {
-                    "llm": llm,
-                    "data": source.parameters.data,
-                    "trajectories": first,
-                    "follow_ups": block,
-                    "sampling": self._sampling,
-                    "most_prefixes": spec.most_prefixes,
-                    "first_prefixes": spec.first_prefixes,
-                    "prefer_answered": spec.prefer_answered,
-                },
-                self._seed,
+                parameters.GradedParameters,
+                data.content,
                 {"rollout": [source.ref]},
-                f"llm:{llm.name}",
+                data=source.parameters.data,
+                trajectories=source.parameters.trajectories,
+                **grading,
             )
             for source in rollout.shards
-            if (first := _first(source, measured))
-            for block in self.blocks(spec.follow_ups)
         ]
-        success = self.add(make_job(rollout.labels, shards, [rollout]))
-        return Sampled(llm, data, measured, rollout, success)
+        graded_by = {shard.inputs["rollout"][0]: shard.ref for shard in graded}
+        jobs = self._follow_ups(llm, data, spec, rollout, measured)
+        chosen = {"most_prefixes": spec.most_prefixes, "first_prefixes": spec.first_prefixes}
+        success = [
+            make_shard(
+                parameters.SuccessParameters,
+                data.content,
+                {
+                    "graded": [graded_by[first.inputs["rollout"][0]]],
+                    "follow_ups": [first.ref, *(other.ref for other in others)],
+                },
+                data=first.parameters.data,
+                trajectories=first.parameters.trajectories,
+                follow_ups=first.parameters.follow_ups,
+                **chosen,
+                **grading,
+            )
+            for first, *others in zip(*(job.shards for job in jobs), strict=True)
+        ]
+        grades = self.add(make_job(rollout.labels, graded, [rollout]))
+        for grader in data.other_graders:
+            verdicts = [
+                make_shard(
+                    parameters.VerdictParameters,
+                    data.content,
+                    {"graded": [source.ref]},
+                    f"grader:{grader.name}" if grader.built.runs_model else "",
+                    data=source.parameters.data,
+                    trajectories=source.parameters.trajectories,
+                    **{**grading, "grader": grader},
+                )
+                for source in graded
+            ]
+            self.add(make_job(rollout.labels, verdicts, [grades]))
+        rates = self.add(make_job(rollout.labels, success, [grades, *jobs]))
+        return Sampled(llm, data, measured, rollout, grades, rates)
+
+    def _follow_ups(
+        self,
+        llm: PlannedPlugin[LLM],
+        data: GridQuestions,
+        spec: CalibrationSpec | MeasurementSpec,
+        rollout: Job[parameters.RolloutParameters],
+        measured: int,
+    ) -> list[Job[parameters.FollowUpParameters]]:
+        """Follow up the prefixes of measured trajectories that are unfinished if answers are boxed.
+
+        If they stand elsewhere, a second job follows up the prefixes that are unfinished only then.
+        """
+        answers = self._grading(llm, data)["answers"]
+        readings = [None] if BOXED in ways_of(answers) else [None, answers]
+        jobs = []
+        for reading in readings:
+            shards = [
+                self._reusing(
+                    make_shard(
+                        parameters.FollowUpParameters,
+                        data.content,
+                        {"rollout": [source.ref]},
+                        f"llm:{llm.name}",
+                        llm=llm,
+                        data=source.parameters.data,
+                        trajectories=first,
+                        follow_ups=block,
+                        **self._sampling,
+                        most_prefixes=spec.most_prefixes,
+                        first_prefixes=spec.first_prefixes,
+                        prefer_answered=spec.prefer_answered,
+                        answers=reading,
+                    ),
+                    data,
+                )
+                for source in rollout.shards
+                if (first := _first(source, measured))
+                for block in self.blocks(spec.follow_ups)
+            ]
+            jobs.append(self.add(make_job(rollout.labels, shards, [rollout])))
+        return jobs
+
+    def _grading(self, llm: PlannedPlugin[LLM], data: GridQuestions) -> dict[str, Any]:
+        """Return where the answers of an LLM to some questions stand, and what grades them."""
+        answers = llm.reference.arguments.get("answers")
+        dataset = data.dataset.built
+        source = data.dataset.identity.get("source")
+        return {
+            "answers": dataset.answers if answers is None else answers,
+            "grader": data.decider,
+            "rules": "" if data.decider else dataset.grader_version + (f", {source}" if source else ""),
+        }
 
     def calibration(self, llm: PlannedPlugin[LLM]) -> Sampled:
         """Plan the trajectories that calibrators are fitted to, with their success rates."""
@@ -182,23 +220,23 @@ class Chain:
     ) -> Sampled:
         """Plan to read published trajectories of an LLM with the success rates of their prefixes."""
         assert data.followed_up is not None
-        content = data.followed_up.content(llm.name)
+        published = content_key(data.followed_up.content(llm.name))
         shards = [
             make_shard(
                 parameters.ImportedParameters,
-                {
-                    "trajectories": range(trajectories),
-                    "follow_ups": range(follow_ups),
-                    "llm": llm,
-                    "data": questions,
-                },
-                {"data": data.key(questions), "published": content},
+                data.content,
                 {},
+                trajectories=range(trajectories),
+                follow_ups=range(follow_ups),
+                llm=llm,
+                data=questions,
+                published=published,
+                **self._grading(llm, data),
             )
             for questions in data.slices()
         ]
         imported = self.add(make_job(_labels(llm, data), shards))
-        return Sampled(llm, data, trajectories, imported, imported)
+        return Sampled(llm, data, trajectories, imported, imported, imported)
 
     def test_pool(self, llm: PlannedPlugin[LLM], data: GridQuestions) -> Sampled:
         """Plan the pool of test questions, with the success rates of the measured trajectories."""
@@ -206,16 +244,19 @@ class Chain:
         return self.sampled(llm, data, spec, self.grid.scaling.samples, spec.measured)
 
     def score(
-        self, prm: PlannedPlugin[PRM], rollout: Job[Any], first: int | None = None
+        self, prm: PlannedPlugin[PRM], sampled: Sampled, first: int | None = None
     ) -> Job[parameters.ScoreParameters]:
         """Score all prefixes of all trajectories, or of the shards with the `first` ones."""
+        rollout = sampled.rollout
         shards = [
             make_shard(
                 parameters.ScoreParameters,
-                {"prm": prm, "data": source.parameters.data, "trajectories": source.parameters.trajectories},
-                {},
+                sampled.data.content,
                 {"rollout": [source.ref]},
                 f"prm:{prm.name}",
+                prm=prm,
+                data=source.parameters.data,
+                trajectories=source.parameters.trajectories,
             )
             for source in rollout.shards
             if first is None or _first(source, first)
@@ -231,7 +272,7 @@ class Chain:
         ranking = self.resolved.ranking[prm.name]
         if ranking == prm:
             return (self.scored(prm, pool),) * 2
-        ranked = Scored(**vars(pool), prm=ranking, scores=self.score(ranking, pool.rollout), hidden=None)
+        ranked = Scored(**vars(pool), prm=ranking, scores=self.score(ranking, pool), hidden=None)
         return self.scored(prm, pool, pool.measured), ranked
 
     def ranking(self, calibrated: Calibrated, ranked: Scored) -> Calibrated:
@@ -242,7 +283,7 @@ class Chain:
 
     def scored(self, prm: PlannedPlugin[PRM], sampled: Sampled, first: int | None = None) -> Scored:
         """Score trajectories, and store the hidden states of the measured ones if a calibrator reads stored ones."""
-        scores = self.score(prm, sampled.rollout, first)
+        scores = self.score(prm, sampled, first)
         scored = Scored(**vars(sampled), prm=prm, scores=scores, hidden=None)
         calibrators = self.resolved.calibrators_for(sampled.llm.name, prm.name)
         stores = self.grid.hidden == "stored"
@@ -255,10 +296,12 @@ class Chain:
         shards = [
             make_shard(
                 parameters.HiddenParameters,
-                {"prm": prm, "data": source.parameters.data, "trajectories": trajectories},
-                {"measured": scored.measured},
+                scored.data.content,
                 {"rollout": [source.ref], "score": [scores.ref]},
                 f"prm:{prm.name}",
+                prm=prm,
+                data=source.parameters.data,
+                trajectories=trajectories,
             )
             for source, scores in zip(scored.rollout.shards, scored.scores.shards, strict=False)
             if (trajectories := _first(source, scored.measured))
@@ -292,10 +335,7 @@ class Chain:
     def rewards(
         self, calibrator: PlannedPlugin[Calibrator], scored: Scored, fit: Job[parameters.FitParameters]
     ) -> Job[parameters.CalibratedParameters]:
-        """Predict the rewards of scored trajectories with a fitted calibrator, also at the levels of the grid.
-
-        Only a calibrator of any level has levels in its key: those that are not its own.
-        """
+        """Predict the rewards of scored trajectories with a fitted calibrator, also at the levels of the grid."""
         levels = {"levels": self.asked_levels(calibrator.built)}
         return self._read(parameters.CalibratedParameters, levels, calibrator, scored, {"fit": fit})
 
@@ -335,16 +375,14 @@ class Chain:
         }
         shard = make_shard(
             kind,
-            {
-                "calibrator": calibrator,
-                "prm": scored.prm,
-                "data": scored.data.whole,
-                "trajectories": range(scored.measured),
-                **fields,
-            },
-            {"measured": scored.measured},
+            scored.data.content,
             refs | {role: job.refs for role, job in inputs.items()},
             f"prm:{scored.prm.name}" if reads == "prm" or computes else "",
+            calibrator=calibrator,
+            prm=scored.prm,
+            data=scored.data.whole,
+            trajectories=range(scored.measured),
+            **fields,
         )
         labels = replace(scored.labels, calibrator=calibrator.name)
         return self.add(make_job(labels, [shard], [*sources.values(), *inputs.values()]))

@@ -60,7 +60,7 @@ def completions(given: parameters.Parameters) -> float:
     match given:
         case parameters.RolloutParameters():
             return given.size * (given.prefer_answered or 1)
-        case parameters.SuccessParameters():
+        case parameters.FollowUpParameters(answers=None):
             most = given.most_prefixes or given.first_prefixes
             return given.size * (given.prefer_answered or 1) * lengths.prefixes(most)
         case parameters.SearchParameters():  # It samples all of its candidates for every step.

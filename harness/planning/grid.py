@@ -211,10 +211,22 @@ class GridSpec(settings.Section):
             "llm": self.llms,
             "prm": self.prms,
             "calibrator": self.calibrators,
-            "dataset": [*self.datasets, *([part.calibration for part in self.parts] or [self.calibration])],
+            "dataset": self._data,
             "strategy": list({spec.name: spec for spec in self.strategies}.values()),
             "metric": self.measurement.metrics,
+            "grader": list(
+                {
+                    spec.name: spec
+                    for data in self._data
+                    for spec in data.graders
+                    if spec.plugin != settings.DEFAULT_GRADER
+                }.values()
+            ),
         }
+
+    @property
+    def _data(self) -> list[settings.DatasetSpec]:
+        return [*self.datasets, *([part.calibration for part in self.parts] or [self.calibration])]
 
     def runs(self, strategy: str, dataset: str, prm: str, calibrator: str) -> bool:
         """Return whether a strategy is run for a data set, a PRM and a calibrator; see `StrategySpec.is_for`."""

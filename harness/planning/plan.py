@@ -1,15 +1,16 @@
 """A plan: the jobs of a grid and the cells that they fill, a part of it for a run, and how jobs are made."""
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, Generic, Self, TypeVar
+from dataclasses import fields as dataclass_fields
+from typing import Any, Generic, Self, TypeVar, cast
 
 from pydantic import SkipValidation
 
 from prmcal.db.metrics import Leaderboard, Metric, cell_id
 from prmcal.errors import GridError
-from prmcal.harness.jobs.job import Job, Labels, Name, NoName, Shard, StrategyName, job_key, shard_key
+from prmcal.harness.jobs.job import Job, Labels, Name, NoName, Refs, Shard, StrategyName, job_key, shard_key
 from prmcal.harness.jobs.parameters import Parameters, PluginReference, ScoreParameters, plain_data
 from prmcal.harness.storage.store import ArtifactRef
 from prmcal.registry.contracts.data import Question
@@ -119,6 +120,8 @@ class Plan:
     """The words for the metrics of both leaderboards, in the order of columns."""
     absent: tuple[str, ...] = ()
     """Models and data that are not on this machine and that the plan does without."""
+    repeated: int = field(default=0, compare=False)
+    """The questions whose text occurs before, in the same data set or another one. A saved plan does not know it."""
     _shards: dict[ArtifactRef, Shard[Parameters]] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
@@ -204,14 +207,14 @@ def _name(cell: Cell, kind: str) -> str:
 
 def with_inputs(jobs: Iterable[Job[Parameters]]) -> list[Job[Parameters]]:
     """Return jobs and all jobs that they need, each once."""
-    found: dict[int, Job[Parameters]] = {}
+    chosen: dict[Job[Parameters], None] = {}
     waiting = list(jobs)
     while waiting:
         job = waiting.pop()
-        if id(job) not in found:
-            found[id(job)] = job
+        if job not in chosen:
+            chosen[job] = None
             waiting += job.inputs
-    return list(found.values())
+    return list(chosen)
 
 
 def joined_plans(plans: Sequence[Plan]) -> Plan:
@@ -237,31 +240,31 @@ def joined_plans(plans: Sequence[Plan]) -> Plan:
         datasets=tuple({(each.name, each.split): each for plan in plans for each in plan.datasets}.values()),
         metrics=tuple({each.name: each for plan in plans for each in plan.metrics}.values()),
         absent=tuple(dict.fromkeys(name for plan in plans for name in plan.absent)),
+        repeated=max(plan.repeated for plan in plans),
     )
 
 
 def make_shard(
     kind: type[AnyParameters],
-    fields: Mapping[str, Any],
-    decisive: Mapping[str, Any],
+    content: Callable[[range, bool], str],
     inputs: Mapping[str, Sequence[ArtifactRef]],
     resource: str = "",
+    /,
+    **fields: Any,
 ) -> Shard[AnyParameters]:
     """Make a shard of a kind of job.
 
-    `fields` are its parameters, in which plugins stand for their references. Its key, and with it the seed, follows
-    from those that are decisive for this kind, with the identities of plugins, and from `decisive`, which is everything
-    else that decides the output besides the inputs, as JSON data. `inputs` are the artifacts that it reads, by role,
-    and `resource` is the model that it needs loaded, if any.
+    `fields` are its parameters, in which plugins stand for their references. Its key follows from all of them, with
+    identities in the place of plugins and the content of the questions in that of the data, and from the keys of its
+    inputs. `content` returns the hash of questions, with or without all but their ids and texts. `inputs` are the
+    artifacts that it reads, by role, and `resource` is the model that it needs loaded, if any.
     """
-    identity = {
-        name: as_identity(fields.get(name))
-        for name in kind.decisive
-        if fields.get(name) or name not in kind.optional()
-    } | dict(decisive)
-    ref = ArtifactRef(kind.kind, shard_key(kind.kind, kind.version, identity, inputs))
     parameters = kind(**{name: as_reference(value) for name, value in fields.items()})
-    references = {role: tuple(refs) for role, refs in inputs.items()}
+    names = [field.name for field in dataclass_fields(cast(Any, parameters))]
+    identity = {name: as_identity(fields.get(name, getattr(parameters, name))) for name in names}
+    identity["data"] = content(parameters.data.questions, kind.reads_references)
+    ref = ArtifactRef(kind.kind, shard_key(kind.kind, kind.version, identity, inputs))
+    references = {role: refs if isinstance(refs, Refs) else Refs(refs) for role, refs in inputs.items()}
     return Shard(ref, parameters, references, resource, identity, kind.version)
 
 
@@ -276,17 +279,20 @@ def without_unread_scores(
     jobs: Sequence[Job[Parameters]], cells: Sequence[Cell]
 ) -> tuple[tuple[Job[Parameters], ...], tuple[Cell, ...]]:
     """Leave out the shards with scores that no other shard reads. All other shards keep their keys."""
-    inputs_of = {id(refs): refs for job in jobs for each in job.shards for refs in each.inputs.values()}
-    read = {ref for refs in inputs_of.values() for ref in refs}
-    kept: dict[int, Job[Parameters] | None] = {}
+    read = {
+        ref
+        for refs in {refs for job in jobs for shard in job.shards for refs in shard.inputs.values()}
+        for ref in refs
+    }
+    kept: dict[Job[Parameters], Job[Parameters] | None] = {}
     for job in jobs:
         is_score = isinstance(job.shards[0].parameters, ScoreParameters)
-        shards = [each for each in job.shards if each.ref in read] if is_score else job.shards
-        inputs = tuple(new for each in job.inputs if (new := kept[id(each)]) is not None)
-        same = len(shards) == len(job.shards) and [*map(id, inputs)] == [*map(id, job.inputs)]
-        kept[id(job)] = job if same else make_job(job.labels, shards, inputs) if shards else None
-    jobs = [new for job in jobs if (new := kept[id(job)]) is not None]
-    return tuple(jobs), tuple(replace(cell, job=kept[id(cell.job)] or cell.job) for cell in cells)
+        shards = [shard for shard in job.shards if shard.ref in read] if is_score else job.shards
+        inputs = tuple(new for source in job.inputs if (new := kept[source]) is not None)
+        same = len(shards) == len(job.shards) and all(kept[source] is source for source in job.inputs)
+        kept[job] = job if same else make_job(job.labels, shards, inputs) if shards else None
+    jobs = [new for job in jobs if (new := kept[job]) is not None]
+    return tuple(jobs), tuple(replace(cell, job=kept[cell.job] or cell.job) for cell in cells)
 
 
 def as_reference(value: Any) -> Any:

@@ -1,7 +1,7 @@
 """From a grid to its plan: the jobs, and the cells that they fill."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Any, TypeGuard
 
 from prmcal.db.statistics.bootstrap import Bootstrap
@@ -9,10 +9,11 @@ from prmcal.errors import GridError
 from prmcal.harness.jobs import parameters
 from prmcal.harness.jobs.job import TUNING, Job, Labels
 from prmcal.harness.planning import plan
-from prmcal.harness.planning.chain import Calibrated, Chain, Sampled, Scored, once_for
+from prmcal.harness.planning.chain import Chain
 from prmcal.harness.planning.grid import GridSpec
 from prmcal.harness.planning.resolved import build_plugin, described_metrics, resolve
 from prmcal.harness.planning.settings import PluginSpec
+from prmcal.harness.planning.stages import Calibrated, Sampled, Scored, once_for
 from prmcal.harness.storage.store import content_key, seed_from_key
 from prmcal.registry.contracts.calibrator import Calibrator
 from prmcal.registry.contracts.models import LLM
@@ -29,7 +30,7 @@ def roles(
     `tested` are the trajectories of the test questions, perhaps scored or calibrated, and `tuning` the same of the
     calibration questions, for a strategy that is tuned on them.
     """
-    jobs: dict[str, Job[parameters.Parameters]] = {"rollout": tested.rollout}
+    jobs: dict[str, Job[parameters.Parameters]] = {"graded": tested.graded}
     reads = set(strategy.reads)
     if isinstance(tested, Scored) and reads & {"scores", "step_scores"}:
         jobs["score"] = tested.scores
@@ -73,6 +74,7 @@ class _Planner(Chain):
                 self.grid.measurement.terminal,
             ),
             absent=self.resolved.absent,
+            repeated=self.resolved.repeated,
         )
 
     def _plan_llm(self, llm: plan.PlannedPlugin[LLM]) -> None:
@@ -191,8 +193,10 @@ class _Planner(Chain):
 
     def _search(
         self, own: Sampled, strategy: plan.PlannedPlugin[SearchStrategy], target: float | None
-    ) -> Job[parameters.SearchParameters]:
+    ) -> Job[parameters.GradedSearchParameters]:
         """Search all questions with the models themselves: LLM, PRM, and the calibrator if the strategy needs one.
+
+        What they find is graded.
 
         Equal searches are one job, so the baseline of several searches is run once.
         """
@@ -211,26 +215,34 @@ class _Planner(Chain):
         shards = [
             plan.make_shard(
                 parameters.SearchParameters,
-                {
-                    "sampling": self._sampling,
-                    "target": target,
-                    "level": level,
-                    "llm": own.llm,
-                    "prm": own.prm,
-                    "calibrator": calibrator,
-                    "strategy": strategy,
-                    "candidates": strategy.built.width * strategy.built.expansions,
-                    "data": questions,
-                },
-                {"data": own.data.key(questions), **self._seed},
+                own.data.content,
                 {role: fit.refs for role, fit in fits.items()},
                 f"search:{own.llm.name}+{own.prm.name}",
+                **self._sampling,
+                target=target,
+                level=level,
+                llm=own.llm,
+                prm=own.prm,
+                calibrator=calibrator,
+                strategy=strategy,
+                candidates=strategy.built.width * strategy.built.expansions,
+                data=questions,
             )
             for questions in own.data.slices()
         ]
-        return self.add(
-            plan.make_job(own.labels if calibrated else own.scores.labels, shards, list(fits.values()))
-        )
+        labels = own.labels if calibrated else own.scores.labels
+        search = self.add(plan.make_job(labels, shards, list(fits.values())))
+        graded = [
+            plan.make_shard(
+                parameters.GradedSearchParameters,
+                own.data.content,
+                {"search": [shard.ref]},
+                data=shard.parameters.data,
+                **self._grading(own.llm, own.data),
+            )
+            for shard in search.shards
+        ]
+        return self.add(plan.make_job(labels, graded, [search]))
 
     def _curves(self, scored: Scored) -> None:
         """Compute accuracy against budget, of fixed n or of IAS with a calibrator.
@@ -242,7 +254,7 @@ class _Planner(Chain):
             for each in self._run_for(scored.labels)
         ):
             return
-        inputs: dict[str, Job[parameters.Parameters]] = {"rollout": scored.rollout, "score": scored.scores}
+        inputs: dict[str, Job[parameters.Parameters]] = {"graded": scored.graded, "score": scored.scores}
         if isinstance(scored, Calibrated):
             inputs["calibrated"] = scored.rewards
         self._measure(scored, parameters.CurvesParameters, inputs, samples=self.grid.scaling.samples)
@@ -256,21 +268,19 @@ class _Planner(Chain):
     ) -> Job[parameters.MeasuringParameters]:
         """Plan a job of one shard that runs no model.
 
-        `fields` are the parameters besides the questions and how they are resampled, which are all decisive.
+        `fields` are the parameters besides the questions and how they are resampled.
         """
         data = own.data
         # The seed depends only on the questions, so that comparisons are paired.
-        seed = seed_from_key(content_key([data.content(data.whole.questions)]))
+        seed = seed_from_key(content_key([data.content(data.whole.questions, references=True)]))
         bootstrap = Bootstrap(self.grid.measurement.replicates, seed)
         shard = plan.make_shard(
             kind,
-            {**fields, "bootstrap": bootstrap, "data": data.whole},
-            {
-                "parameters": {name: plan.as_identity(value) for name, value in fields.items()},
-                "bootstrap": asdict(bootstrap),
-                "data": data.key(data.whole),
-            },
+            data.content,
             {role: job.refs for role, job in inputs.items()},
+            **fields,
+            bootstrap=bootstrap,
+            data=data.whole,
         )
         return self.add(plan.make_job(own.labels, [shard], list(inputs.values())))
 

@@ -3,12 +3,17 @@
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from prmcal.errors import NoAnswerError, PrmcalError
+from prmcal.errors import NoAnswerError, PluginFailedError, PrmcalError
+from prmcal.harness.jobs.job import Shard
+from prmcal.harness.jobs.parameters import FitParameters, Parameters
 from prmcal.harness.jobs.plugin_calls import plugin_guard
 from prmcal.harness.planning.grid import GridSpec
-from prmcal.harness.planning.plan import Plan
+from prmcal.harness.planning.plan import Cell, Plan
+from prmcal.harness.storage.store import ArtifactRef
+from prmcal.registry.contracts.calibrator import Calibrator
 from prmcal.registry.contracts.data import Question
 from prmcal.registry.contracts.dataset import Dataset
+from prmcal.registry.contracts.models import PRM
 from prmcal.registry.contracts.plugin import Plugin
 from prmcal.registry.datasets.success_rates import SuccessRates
 
@@ -24,6 +29,17 @@ class Problem:
     name: str
     """The name in the grid."""
     error: PrmcalError
+    prm: str = ""
+    """The PRM that a calibrator cannot be fitted to, by its name in the grid; empty if it works with none."""
+
+    def ends(self, cell: Cell) -> bool:
+        """Return whether the cell needs a fit that is not possible."""
+        return bool(self.prm) and (cell.labels.calibrator, cell.labels.prm) == (self.name, self.prm)
+
+    def is_of(self, shard: Shard[Parameters]) -> bool:
+        """Return whether the shard is such a fit."""
+        fit = shard.parameters
+        return isinstance(fit, FitParameters) and (fit.calibrator.name, fit.prm.name) == (self.name, self.prm)
 
     @property
     def may_pass(self) -> bool:
@@ -31,6 +47,8 @@ class Problem:
         return isinstance(self.error, NoAnswerError)
 
     def __str__(self) -> str:
+        if self.prm:
+            return f"The calibrator '{self.name}' cannot be fitted to the PRM '{self.prm}'. {self.error}"
         return f"The {self.kind} '{self.name}' is not ready: {self.error}"
 
 
@@ -76,3 +94,30 @@ def plan_problems(grid: GridSpec, plan: Plan, models: Collection[str] | None = N
             plugins if models is None else (each for each in plugins if f"{kind}:{each.name}" in models)
         ):
             yield from plugin_problems(kind, each.name, each.built, asked_solutions(grid, known, each.name))
+
+
+def pair_problems(plan: Plan, done: Collection[ArtifactRef] = ()) -> Iterator[Problem]:
+    """Yield the calibrators that cannot be fitted to a PRM of a grid that was planned just now.
+
+    See :meth:`prmcal.registry.contracts.calibrator.Calibrator.check_prm`. Fits that are `done` are not looked at.
+    """
+    prms = {each.name: each.built for each in plan.plugins["prm"] if isinstance(each.built, PRM)}
+    calibrators = {each.name: each.built for each in plan.plugins["calibrator"]}
+    fits = [job for job in plan.jobs_of(FitParameters) if not set(job.refs) <= set(done)]
+    for name, prm in dict.fromkeys((job.labels.calibrator, job.labels.prm) for job in fits):
+        if error := _fit_error(name, calibrators[name], prms[prm]):
+            yield Problem("calibrator", name, error, prm)
+
+
+def _fit_error(name: str, calibrator: Plugin, prm: PRM) -> PrmcalError | None:
+    """Return why a calibrator cannot be fitted to a PRM, as far as it says."""
+    assert isinstance(calibrator, Calibrator)
+    try:
+        with plugin_guard("calibrator", name, "look at a PRM"):
+            try:
+                calibrator.check_prm(prm)
+            except PluginFailedError as error:
+                return error  # It needs no name of the plugin: a Problem has it.
+    except PrmcalError as error:
+        return error
+    return None

@@ -125,6 +125,7 @@ _ENTRIES = {
     "CalibrationSpec": "dataset",
     "StrategySpec": "strategy",
     "MetricSpec": "metric",
+    "GraderSpec": "grader",
 }
 """The classes of the entries that name plugins, and the kind of these plugins."""
 

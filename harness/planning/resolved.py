@@ -4,20 +4,21 @@ import inspect
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from prmcal.db.metrics import SCALING, counting_terminal
 from prmcal.db.metrics import Metric as MetricColumn
 from prmcal.errors import GridError
-from prmcal.harness.jobs.parameters import QuestionSlice, SuccessParameters
+from prmcal.harness.jobs.parameters import QuestionSlice
 from prmcal.harness.jobs.plugin_calls import plugin_guard
 from prmcal.harness.planning.grid import GridSpec
 from prmcal.harness.planning.plan import PlannedPlugin, PlannedQuestions
-from prmcal.harness.planning.settings import DatasetSpec, PluginSpec
+from prmcal.harness.planning.settings import DEFAULT_GRADER, DatasetSpec, PluginSpec
 from prmcal.harness.storage.store import content_key
 from prmcal.registry.contracts.calibrator import Calibrator
 from prmcal.registry.contracts.data import Question
 from prmcal.registry.contracts.dataset import Dataset, content_hash
+from prmcal.registry.contracts.grader import Grader
 from prmcal.registry.contracts.metric import Metric
 from prmcal.registry.contracts.models import LLM, PRM
 from prmcal.registry.contracts.plugin import Plugin
@@ -25,7 +26,7 @@ from prmcal.registry.contracts.results import check_questions
 from prmcal.registry.contracts.strategy import Strategy
 from prmcal.registry.datasets.success_rates import SuccessRates
 from prmcal.registry.models.checkpoints import is_on_this_machine
-from prmcal.registry.plugins import Registry, calibrators, datasets, llms, metrics, prms, strategies
+from prmcal.registry.plugins import Registry, calibrators, datasets, graders, llms, metrics, prms, strategies
 
 _BUILT_IN = (
     *("brier", "brier_corrected", "positive_brier"),
@@ -91,8 +92,12 @@ class GridQuestions:
     questions: Sequence[Question]
     slice_size: int
     """The number of questions of a shard."""
+    decider: PlannedPlugin[Grader] | None = None
+    """The grader that decides what is correct; None if the data set does."""
+    other_graders: tuple[PlannedPlugin[Grader], ...] = ()
+    """The graders whose verdicts stand beside those of the first one."""
     stand_in: bool = False
-    _hashes: dict[range, str] = field(default_factory=dict, repr=False, compare=False)
+    _hashes: dict[tuple[range, bool], str] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def followed_up(self) -> SuccessRates | None:
@@ -112,18 +117,16 @@ class GridQuestions:
             for first in range(0, count, self.slice_size)
         ]
 
-    def content(self, questions: range) -> str:
-        """Return the hash of some questions. It is kept, because every job over a slice asks for it."""
-        if questions not in self._hashes:
-            self._hashes[questions] = content_hash(self.questions[questions.start : questions.stop])
-        return self._hashes[questions]
+    def content(self, questions: range, references: bool) -> str:
+        """Return the hash of some questions: of their ids and texts, and of all else if `references` is true.
 
-    def key(self, data: QuestionSlice) -> dict[str, Any]:
-        """Return what the keys of graded work contain of a slice: its content and its grader, and not its name."""
-        return {
-            "questions": self.content(data.questions),
-            "grader": [self.dataset.built.grader_version, self.dataset.identity.get("source", "")],
-        }
+        It is kept, because every job over a slice asks for it.
+        """
+        place = questions, references
+        if place not in self._hashes:
+            chosen = self.questions[questions.start : questions.stop]
+            self._hashes[place] = content_hash(chosen, references)
+        return self._hashes[place]
 
     @property
     def planned(self) -> PlannedQuestions:
@@ -131,7 +134,7 @@ class GridQuestions:
         return PlannedQuestions(
             self.dataset.name,
             self.split,
-            self.content(self.whole.questions),
+            self.content(self.whole.questions, references=True),
             self.dataset.built.grader_version,
             tuple(self.questions),
         )
@@ -192,6 +195,12 @@ class ResolvedGrid:
         return (*self.tests, self.calibration)
 
     @property
+    def repeated(self) -> int:
+        """The number of questions whose text occurs before."""
+        texts = [question.text for data in self.datasets for question in data.questions]
+        return len(texts) - len(set(texts))
+
+    @property
     def plugins(self) -> dict[str, tuple[PlannedPlugin[Plugin], ...]]:
         """The plugins of each kind, each once, in the order of the grid."""
         used = {each.dataset.name: each.dataset for each in self.datasets}
@@ -202,6 +211,14 @@ class ResolvedGrid:
             datasets.kind: tuple(used.values()),
             strategies.kind: self.strategies,
             metrics.kind: self.metrics,
+            graders.kind: tuple(
+                {
+                    grader.name: grader
+                    for data in self.datasets
+                    for grader in (data.decider, *data.other_graders)
+                    if grader is not None
+                }.values()
+            ),
         }
 
 
@@ -254,6 +271,7 @@ def build_plugin(
 
 def _questions(grid: GridSpec, spec: DatasetSpec, stand_ins: bool) -> GridQuestions:
     dataset = build_plugin(datasets, spec)
+    decider, others = _graders(spec, stand_ins)
     if spec.split not in dataset.built.splits:
         raise GridError(
             f"The data set '{spec.name}' has no split '{spec.split}'. It has: {', '.join(dataset.built.splits)}."
@@ -264,14 +282,31 @@ def _questions(grid: GridSpec, spec: DatasetSpec, stand_ins: bool) -> GridQuesti
         # Entries of the same data share their questions, as they do in a run.
         source = f"{spec.plugin} {spec.arguments} {spec.split}"
         numbered = [Question(str(number), f"{source} {number}", "") for number in range(count)]
-        return GridQuestions(dataset, spec.split, numbered, grid.shards.questions, stand_in=True)
+        return GridQuestions(dataset, spec.split, numbered, grid.shards.questions, decider, others, True)
 
     with plugin_guard("dataset", spec.name, "give its questions"):
         questions = dataset.built.questions(spec.split, spec.questions)[: grid.limit]
         check_questions(questions)
     if not questions:
         raise GridError(f"The split '{spec.split}' of the data set '{spec.name}' has no questions.")
-    return GridQuestions(dataset, spec.split, questions, grid.shards.questions)
+    return GridQuestions(dataset, spec.split, questions, grid.shards.questions, decider, others)
+
+
+def _graders(
+    spec: DatasetSpec, stand_ins: bool
+) -> tuple[PlannedPlugin[Grader] | None, tuple[PlannedPlugin[Grader], ...]]:
+    """Return the grader that decides, None if the data set does, and the others."""
+    if any(each.plugin == DEFAULT_GRADER for each in spec.graders[1:]):
+        raise GridError(f"The grader 'default' of the data set '{spec.name}' must be its first one.")
+    built = [build_plugin(graders, each, stand_ins) for each in spec.graders if each.plugin != DEFAULT_GRADER]
+    if len(built) < len(spec.graders) or not built:
+        return None, tuple(built)
+    if built[0].built.runs_model:
+        raise GridError(
+            f"The first grader of the data set '{spec.name}' is '{built[0].name}', which needs a model. Name one "
+            "before it that needs none, such as 'default'."
+        )
+    return built[0], tuple(built[1:])
 
 
 def _check_followed_up(grid: ResolvedGrid) -> None:
@@ -279,7 +314,7 @@ def _check_followed_up(grid: ResolvedGrid) -> None:
     for data in filter(lambda each: each.followed_up is not None, grid.datasets):
         part = "calibration" if data is grid.calibration else "measurement"
         name = data.dataset.name
-        for option in sorted(SuccessParameters.optional()):
+        for option in ("first_prefixes", "most_prefixes", "prefer_answered"):
             if getattr(getattr(grid.spec, part), option):
                 raise GridError(
                     f"The data set '{name}' has the success rates of its prefixes, so none of them is followed up. "

@@ -18,7 +18,7 @@ from prmcal.db.metrics import Metric
 from prmcal.db.run_folder import PLAN_FILE
 from prmcal.errors import RunError
 from prmcal.harness.jobs import parameters
-from prmcal.harness.jobs.job import Job, Labels, Shard
+from prmcal.harness.jobs.job import Job, Labels, Refs, Shard
 from prmcal.harness.planning.plan import Cell, Plan, PlannedPlugin, PlannedQuestions
 from prmcal.harness.storage.folder import RunFolder, one_problem
 from prmcal.harness.storage.store import ArtifactRef, content_key, write_atomically
@@ -98,26 +98,26 @@ def _questions_data(data: PlannedQuestions) -> dict[str, Any]:
 
 def _jobs_data(plan: Plan, values: dict[str, tuple[int, Any]]) -> Iterator[dict[str, Any]]:
     """Yield the data of jobs. `values` gets what the identities of shards have, by its JSON: positions and values."""
-    numbers = {id(job): number for number, job in enumerate(plan.jobs)}
+    numbers = {job: number for number, job in enumerate(plan.jobs)}
 
     def position(value: Any) -> int:
         place, _ = values.setdefault(json.dumps(value, sort_keys=True), (len(values), value))
         return place
 
     positions: dict[ArtifactRef, int] = {}
-    runs: dict[int, list[int]] = {}  # of tuples of artifacts, which shards that read the same ones share
+    runs: dict[tuple[ArtifactRef, ...], list[int]] = {}  # Thousands of shards read the same artifacts.
     for job in plan.jobs:
         first = job.shards[0]
         for shard in job.shards:
             positions.setdefault(shard.ref, len(positions))
             for refs in shard.inputs.values():
-                if id(refs) not in runs:
-                    runs[id(refs)] = _runs([positions[ref] for ref in refs])
+                if refs not in runs:
+                    runs[refs] = _runs([positions[ref] for ref in refs])
         yield {
             "key": job.key,
             "kind": job.kind,
             "labels": asdict(job.labels),
-            "inputs": [numbers[id(source)] for source in job.inputs],
+            "inputs": [numbers[source] for source in job.inputs],
             "resource": first.resource,
             "parameters": parameters.plain_data(first.parameters),
             "roles": list(first.inputs),
@@ -126,7 +126,7 @@ def _jobs_data(plan: Plan, values: dict[str, tuple[int, Any]]) -> Iterator[dict[
                 [end for each in _ranges(shard.parameters) for end in (each.start, each.stop)]
                 for shard in job.shards
             ],
-            "reads": [[runs[id(refs)] for refs in shard.inputs.values()] for shard in job.shards],
+            "reads": [[runs[refs] for refs in shard.inputs.values()] for shard in job.shards],
             "version": first.version,
             "identity": list(first.identity),
             "identities": [
@@ -139,11 +139,11 @@ _OF_CELLS = ("leaderboard", "strategy", "target", "level", "source", "difference
 
 
 def _cells_data(plan: Plan) -> Iterator[dict[str, Any]]:
-    numbers = {id(job): number for number, job in enumerate(plan.jobs)}
+    numbers = {job: number for number, job in enumerate(plan.jobs)}
     for cell in plan.cells:
         yield {
             "labels": asdict(cell.labels),
-            "job": numbers[id(cell.job)],
+            "job": numbers[cell.job],
             **{name: getattr(cell, name) for name in _OF_CELLS},
         }
 
@@ -168,7 +168,7 @@ def _plan(content: Mapping[str, Any]) -> Plan:
     jobs: list[Job[parameters.Parameters]] = []
     refs: list[ArtifactRef] = []
     known: set[ArtifactRef] = set()
-    shared: dict[tuple[int, ...], tuple[ArtifactRef, ...]] = {}
+    shared: dict[tuple[int, ...], Refs] = {}
     for each in content["jobs"]:
         own = [ArtifactRef(each["kind"], key) for key in each["shards"]]
         refs += [ref for ref in own if ref not in known]
@@ -203,7 +203,7 @@ def _plan(content: Mapping[str, Any]) -> Plan:
         for kind, found in content["plugins"].items()
     }
     datasets = tuple(
-        PlannedQuestions(**{**each, "questions": tuple(Question(*row) for row in each["questions"])})
+        PlannedQuestions(**{**each, "questions": tuple(map(_question, each["questions"]))})
         for each in content["datasets"]
     )
     with one_problem():
@@ -213,11 +213,15 @@ def _plan(content: Mapping[str, Any]) -> Plan:
     return Plan(tuple(jobs), tuple(cells), plugins, datasets, metrics)
 
 
+def _question(row: Sequence[Any]) -> Question:
+    return replace(Question(*row), options=tuple(row[-1]))
+
+
 def _shards(
     job: Mapping[str, Any],
     own: Sequence[ArtifactRef],
     refs: Sequence[ArtifactRef],
-    shared: dict[tuple[int, ...], tuple[ArtifactRef, ...]],
+    shared: dict[tuple[int, ...], Refs],
     values: Sequence[Any],
 ) -> Iterator[Shard[parameters.Parameters]]:
     cls: Any = parameters.KINDS_OF_JOBS[job["kind"]][0]
@@ -235,7 +239,7 @@ def _shards(
         for role, runs in zip(job["roles"], map(tuple, reads), strict=True):
             if runs not in shared:
                 pairs = zip(runs[::2], runs[1::2], strict=True)
-                shared[runs] = tuple(ref for begin, count in pairs for ref in refs[begin : begin + count])
+                shared[runs] = Refs(ref for begin, count in pairs for ref in refs[begin : begin + count])
             inputs[role] = shared[runs]
         given: parameters.Parameters = cls(**{**common, **ranges, "data": slices[first, stop]})
         identity = {name: values[place] for name, place in zip(job["identity"], places, strict=True)}

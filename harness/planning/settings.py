@@ -212,8 +212,20 @@ class MetricSpec(PluginSpec):
     """The name of the column: letters, digits and `. _ + -`."""
 
 
+DEFAULT_GRADER = "default"
+"""The name that stands for the rules of the data set."""
+
+
+class GraderSpec(PluginSpec):
+    """A grader of a data set, or `default` for the data set's own rules."""
+
+
 class DatasetSpec(PluginSpec):
     """A data set to test on: its split, and the number of its questions (by default all)."""
+
+    graders: list[GraderSpec] = []
+    """The graders of its answers. The first one decides what is correct, and the others stand beside it. Without any,
+    or with `default`, the data set grades as its argument `grading` says."""
 
     split: Text = "test"
     """The split of the data set."""

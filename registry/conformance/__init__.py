@@ -20,6 +20,7 @@ from prmcal.registry.conformance import calibrator, dataset, llm, metric, plugin
 from prmcal.registry.conformance.plugin import Check, explained
 from prmcal.registry.contracts.calibrator import Calibrator
 from prmcal.registry.contracts.dataset import Dataset
+from prmcal.registry.contracts.grader import Grader
 from prmcal.registry.contracts.metric import Metric
 from prmcal.registry.contracts.models import LLM, PRM
 from prmcal.registry.contracts.plugin import Plugin
@@ -37,6 +38,7 @@ _CHECKS: dict[type[Plugin], tuple[tuple[Check, ...], tuple[Check, ...]]] = {
     PoolStrategy: (strategy.DECLARATIONS, strategy.CHECKS),
     SearchStrategy: ((strategy.check_reads_are_known,), strategy.SEARCH_CHECKS),
     Metric: (metric.DECLARATIONS, metric.CHECKS),
+    Grader: ((), ()),
 }
 NOT_RUN = "They are run when what the class declares is right."
 """The message of a check that was skipped because a declaration is wrong."""
@@ -71,7 +73,7 @@ def _checks_of(plugin_: Plugin) -> tuple[tuple[Check, ...], tuple[Check, ...]]:
         if isinstance(plugin_, contract):
             return plugin.DECLARATIONS + declarations, plugin.CHECKS + checks
     raise TypeError(
-        "Only an LLM, a PRM, a calibrator, a data set, a strategy or a metric can be checked. "
+        "Only an LLM, a PRM, a calibrator, a data set, a strategy, a metric or a grader can be checked. "
         f"Got {plugin_!r} instead; "
         "If this is a class, build the plugin first."
     )

@@ -106,6 +106,18 @@ class Calibrator(Plugin, ABC):
         """
         return None
 
+    def check_prm(self, prm: PRM) -> None:
+        """Raise PluginFailedError if it cannot be fitted to a PRM, as far as classes and checkpoints on the disk say.
+
+        No model is loaded. `prmcal plan`, `prmcal doctor` and `prmcal run` ask for it before anything is sampled.
+        Override it if the calibrator needs more of a PRM, and call ``super().check_prm(prm)``.
+        """
+        if self.reads == "hidden" and type(prm).hidden_states is PRM.hidden_states:
+            raise PluginFailedError(
+                f"It reads hidden states, which a {type(prm).__name__} does not have. Derive the class of the PRM from "
+                "prmcal.TransformersPRM, or list the PRMs that the calibrator is for: 'prms' in its entry of the grid."
+            )
+
     @abstractmethod
     def fit(self, features: Any, k: Ints, n: Ints) -> Self:
         """Fit to Monte Carlo success counts.

@@ -36,6 +36,8 @@ class Question:
     """Difficulty, a number or a word, such as 1 (easy) to 5 (hard); None if it is not known."""
     subject: str | None = None
     """Topic; None if it is not known."""
+    options: tuple[str, ...] = ()
+    """The texts of the options of a multiple-choice question, that of A first; empty if it has none."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,15 +29,13 @@ class LLM(Plugin, ABC):
     splitting: Splitting = BLANK_LINE
     """Where the steps of its texts end; see :class:`prmcal.registry.splitting.StepSplitting`. A constructor argument of
     this name, with the annotation `Splitting` of that module, replaces the class's own. The texts are rewritten after
-    they are generated, so `generate` does not read it. It is part of the job keys unless it is ``blank-line`` without
-    limits."""
+    they are generated, so `generate` does not read it. It is part of the job keys."""
 
     def identity(self) -> dict[str, Any]:
-        """Return the identity, with the splitting if it can change a text."""
-        known = super().identity()
-        known["arguments"].pop("splitting", None)
-        splitting = StepSplitting.of(self.splitting)
-        return {**known, "splitting": splitting.identity()} if splitting.changes_texts else known
+        """Return the identity, with the splitting as it is understood."""
+        identity = super().identity()
+        identity["arguments"].pop("splitting", None)
+        return {**identity, "splitting": StepSplitting.of(self.splitting).identity()}
 
     @abstractmethod
     def generate(
@@ -66,7 +64,7 @@ class LLM(Plugin, ABC):
     def generate_batch(
         self, requests: Sequence[data.GenerationRequest], sampling: data.Sampling
     ) -> list[list[data.Completion]]:
-        """Continue several prefixes, each with its own n and seed. Searches use it.
+        """Continue several prefixes, each with its own n and seed. All jobs that sample use it.
 
         Each request returns the same as ``generate([prefix], n, sampling, seed)``. Override it if the LLM is faster in
         batches.

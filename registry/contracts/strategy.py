@@ -221,9 +221,9 @@ class SearchStrategy(Strategy):
 
     The searches of the paper are those of its authors' code with ``first="full"``, ``rank="calibrated"``,
     ``finished="pruned"``, ``every=5`` and ``most_steps=100`` (``main_infer_beamsearch_vllm.py`` and ``utils/ias.py`` of
-    github.com/azizanlab/instance-adaptive-scaling). Three things differ. There `max_tokens` limits each step, and here
-    the whole trajectory. There prefixes with equal rewards keep their order, and here the PRM's score orders them.
-    There a box that is not closed finishes a prefix too.
+    github.com/azizanlab/instance-adaptive-scaling), and with ``step_tokens=2048`` and ``context_tokens=4096``. Two
+    things differ. There prefixes with equal rewards keep their order, and here the PRM's score orders them. There a box
+    that is not closed finishes a prefix too.
 
     Attributes
     ----------
@@ -246,6 +246,11 @@ class SearchStrategy(Strategy):
     most_steps: Count = 64
     """A trajectory for which this number of steps was sampled is finished, with or without an answer. Empty steps
     count."""
+    step_tokens: Count | None = None
+    """The most tokens of a step. By default `max_tokens` of the sampling."""
+    context_tokens: Count | None = None
+    """A trajectory that is as long in tokens is finished: with its prompt, if the LLM reports the tokens of prompts. By
+    default it has `max_tokens` of the sampling, without its prompt."""
     first: First = "full"
     """The number of trajectories that the first round begins. "full": always K x M, as in the authors' code, so that
     IAS adapts from the second round on. "adaptive": the strategy decides from the reward of the bare question, as if K

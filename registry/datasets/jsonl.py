@@ -22,6 +22,7 @@ from prmcal.registry.reading.solutions import Fields, solutions_of
 _TEXT_FIELDS = ("question", "problem")
 _ID_FIELDS = ("id", "unique_id")
 _ANSWER_FIELDS = ("answer", "final_answer", "ground_truth", "gold_answer")
+_OPTION_FIELDS = ("options", "choices")
 _SUBJECT_FIELDS = ("subject", "type")
 _LEVEL = re.compile(r"(?:level\s*)?(\d{1,9})(?:\.0+)?", re.IGNORECASE)
 _NO_LEVEL = ("", "level ?")
@@ -85,7 +86,18 @@ def _question(record: Any, number: str, solved: bool) -> Question:
         answer="" if solved and _first(record, _ANSWER_FIELDS) is None else _answer(record),
         level=_level(record.get("level")),
         subject=subject,
+        options=_options(record),
     )
+
+
+def _options(record: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the options of a multiple-choice question: a list, or a mapping from letters, as published files have."""
+    options = _first(record, _OPTION_FIELDS) or ()
+    if isinstance(options, Mapping):
+        options = options.get("text") or [options[letter] for letter in sorted(options)]
+    if not isinstance(options, list | tuple) or not all(map(_is_text_or_number, options)):
+        raise ValueError(f"its options must be a list of texts. Got {shown(options)}")
+    return tuple(map(_whole, options))
 
 
 def _answer(record: Mapping[str, Any]) -> str:
@@ -163,8 +175,9 @@ class JsonlDataset(Dataset):
     """Questions from files of JSON lines.
 
     A line has the fields `question` (or `problem`) and `answer` (one, or a list of accepted ones). Optional fields are
-    `id` (or `unique_id`, by default the line's number), `level` (a number or a word) and `subject`. Other fields are
-    ignored, and empty lines are skipped. Files that end in .json (a list of such objects) or .parquet are read too.
+    `id` (or `unique_id`, by default the line's number), `level` (a number or a word), `subject` and `options` (or
+    `choices`, those of a multiple-choice question, for the grader `letter`). Other fields are ignored, and empty lines
+    are skipped. Files that end in .json (a list of such objects) or .parquet are read too.
     Field names of published files also work: `final_answer`, `ground_truth` or the box in `solution` for `answer`, and
     `type` for `subject`.
 

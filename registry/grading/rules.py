@@ -37,7 +37,7 @@ def grade_answer(answer: str, reference: str, grading: Grading = "symbolic") -> 
     comparison exceeded its limit on processor time or memory. Raises a DataError if the process that compares cannot be
     run, gets no processor time, or is killed again and again.
     """
-    if len(accepted := _accepted(reference)) > 1 or accepted[0] != reference:
+    if len(accepted := accepted_answers(reference)) > 1 or accepted[0] != reference:
         verdicts = [grade_answer(answer, each, grading) for each in accepted]
         return next((each for each in ("correct", "timed out") if each in verdicts), "incorrect")
     if grading == "plain":
@@ -79,7 +79,7 @@ def any_of(answers: Sequence[str]) -> str:
     return answers[0] if len(answers) == 1 else json.dumps(answers, ensure_ascii=False)
 
 
-def _accepted(reference: str) -> list[str]:
+def accepted_answers(reference: str) -> list[str]:
     """Return the accepted answers of a reference. Only a JSON list of texts is a list of them."""
     if reference.lstrip().startswith('["'):
         with contextlib.suppress(ValueError):
@@ -94,6 +94,7 @@ def _verdict(equal: bool) -> Verdict:
 
 
 _VERSIONS = {"integer": 2, "symbolic": 3}
+_LIBRARIES = ("math-verify", "latex2sympy2_extended", "sympy")
 
 
 @lru_cache
@@ -101,7 +102,15 @@ def grader_version(grading: Grading) -> str:
     """Return the version of the rules and their libraries, for job keys. Raise the number when a verdict can change."""
     if grading == "plain":
         return "1"
-    libraries = ", ".join(
-        f"{name} {metadata.version(name)}" for name in ("math-verify", "latex2sympy2_extended", "sympy")
-    )
+    libraries = ", ".join(f"{name} {metadata.version(name)}" for name in _LIBRARIES)
     return f"{grading} {_VERSIONS[grading]} ({libraries})"
+
+
+def library_changes(version: str) -> list[str]:
+    """Return which libraries of a :func:`grader_version` have another version now, such as ``sympy is now 1.14``."""
+    return [
+        f"{name} {before} is now {metadata.version(name)}"
+        for name in _LIBRARIES
+        for before in re.findall(rf"{re.escape(name)} ([\w.]+)", version)
+        if before != metadata.version(name)
+    ]

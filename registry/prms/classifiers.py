@@ -83,9 +83,8 @@ class TokenClassifierPRM(TransformersPRM):
     def identity(self) -> dict[str, Any]:
         """Return the identity, with a hash of a head in a file, wherever that is."""
         identity = super().identity()
-        if not self.head or self._head_file:
-            identity["arguments"].pop("head", None)
         if self._head_file:
+            identity["arguments"].pop("head")
             arrays = self._of_head("numpy", lambda weights, name: weights.get_tensor(name).astype("float32"))
             content = b"".join(array.tobytes() for array in arrays)
             identity["head"] = hashlib.sha256(content).hexdigest()[:16]

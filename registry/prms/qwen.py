@@ -34,13 +34,6 @@ class QwenPRM(TransformersPRM):
     system_prompt: Own[str] = own("Please reason step by step, and put your final answer within \\boxed{}.")
     r"""That of the model's documentation. The paper's ends with "in \\boxed{}." """
 
-    def identity(self) -> dict[str, Any]:
-        """Return the identity, with the system prompt if it is not the class's own."""
-        known = super().identity()
-        if known["arguments"].get("system_prompt") is None:
-            known["arguments"].pop("system_prompt", None)
-        return known
-
     def prefix_text(self, question: str, steps: Sequence[str]) -> str:
         """Return the chat up to the end of the prefix, in the assistant's turn."""
         messages = [{"role": "system", "content": self.system_prompt}, {"role": "user", "content": question}]

@@ -100,11 +100,10 @@ class TransformersPRM(TokenPRM):
     def identity(self) -> dict[str, Any]:
         """Return the identity: the weights, wherever they are stored, and what the model reads."""
         known = super().identity()
-        left_out = (*self.suits_machine, "checkpoint", "read_thoughts")
+        left_out = (*self.suits_machine, "checkpoint")
         known["arguments"] = {k: v for k, v in known["arguments"].items() if k not in left_out}
         return {
             **known,
-            **({} if self.read_thoughts else {"read_thoughts": False}),
             "checkpoint": checkpoint_identity(self.checkpoint),
             "marker": self.marker,
             "max_tokens": self.max_tokens,

@@ -109,13 +109,6 @@ class RanksByScore(PoolStrategy):
         if self.aggregate != "last":
             self.reads = (*type(self).reads, "step_scores")
 
-    def identity(self) -> dict[str, Any]:
-        """Return what decides its output. An `aggregate` of "last" is not named, since once there was no other."""
-        known = super().identity()
-        if self.aggregate == "last":
-            known["arguments"].pop("aggregate", None)
-        return known
-
     def choose(self, pool: Pool, setting: Setting) -> int:
         """Return the best-scored trajectory; see :meth:`prmcal.PoolStrategy.choose`."""
         scores = self.scores_of(pool)[0]

@@ -1,7 +1,6 @@
 """The strategies that vote: majority vote and weighted best-of-n, and the exact accuracy of a majority."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from scipy.special import comb, expit, gammaln
@@ -40,11 +39,6 @@ class WeightedBestOfN(FixedBudget, RanksByScore):
         """Compute the mean over the shared orders."""
         weights = np.nan_to_num(expit(self.scores_of(pool)), nan=0.0)
         return _over_orders(pool, np.asarray(weights, dtype=np.float64), counts)
-
-    def identity(self) -> dict[str, Any]:
-        """Return what decides its output. With the whole pool it is what it was before orders came."""
-        known = super().identity()
-        return known if self.samples else {**known, "version": "1"}
 
 
 def _over_orders(pool: Pool, weights: Floats | None, counts: Ints) -> tuple[Floats, Floats]:

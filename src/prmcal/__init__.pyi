@@ -24,6 +24,9 @@ from prmcal.registry.contracts.data import Question as Question
 from prmcal.registry.contracts.data import Sampling as Sampling
 from prmcal.registry.contracts.data import ScoringRequest as ScoringRequest
 from prmcal.registry.contracts.dataset import Dataset as Dataset
+from prmcal.registry.contracts.grader import Graded as Graded
+from prmcal.registry.contracts.grader import Grader as Grader
+from prmcal.registry.contracts.grader import GradingRequest as GradingRequest
 from prmcal.registry.contracts.metric import AbsoluteSum as AbsoluteSum
 from prmcal.registry.contracts.metric import Metric as Metric
 from prmcal.registry.contracts.metric import PrefixRows as PrefixRows
@@ -37,6 +40,7 @@ from prmcal.registry.contracts.strategy import SearchStrategy as SearchStrategy
 from prmcal.registry.contracts.strategy import Setting as Setting
 from prmcal.registry.plugins import calibrator as calibrator
 from prmcal.registry.plugins import dataset as dataset
+from prmcal.registry.plugins import grader as grader
 from prmcal.registry.plugins import llm as llm
 from prmcal.registry.plugins import metric as metric
 from prmcal.registry.plugins import prm as prm

@@ -66,7 +66,6 @@ def build(directory: Path, *, publish: bool = True) -> Writer:
 def job(key: str, kind: str, *inputs: str, **columns: Any) -> list[Base]:
     defaults = {
         "status": "done",
-        "seed": 11,
         "parameters": {"temperature": 0.7},
         "shards": 2,
         "split": "test",
@@ -130,9 +129,10 @@ def write_pool(writer: Writer, directory: Path, llm: str, dataset: str) -> None:
     files = [trajectory_file(directory / _FILES / name / f"{half.start}.parquet", half) for half in halves]
     with writer.transaction() as transaction:
         transaction.record(job(f"rollout-{name}", "rollout", **here))
-        transaction.record(job(f"success-{name}", "success", f"rollout-{name}", **here))
+        transaction.record(job(f"graded-{name}", "graded", f"rollout-{name}", **here))
+        transaction.record(job(f"success-{name}", "success", f"graded-{name}", **here))
         transaction.record(job(f"score-{name}", "score", f"rollout-{name}", prm="qwen", **here))
-        transaction.load("trajectories", {f"rollout-{name}": files})
+        transaction.load("trajectories", {f"graded-{name}": files})
         for kind, key in (("successes", "success"), ("rewards", "score")):
             path = prefix_file(directory / _FILES / name / f"{kind}.parquet", kind)
             transaction.load(kind, {f"{key}-{name}": [path]})
@@ -151,7 +151,7 @@ def write_calibration(writer: Writer, directory: Path, llm: str, calibrator: str
         transaction.record(
             job(f"calibrated-{name}", "calibrated", f"fit-{llm}-{calibrator}", f"score-{pool}", **here)
         )
-        measured_by = {"parameters": {"shards": [{"key": name, "seed": 1}], "bootstrap": BOOTSTRAP}}
+        measured_by = {"parameters": {"shards": [{"key": name}], "bootstrap": BOOTSTRAP}}
         inputs = (f"calibrated-{name}", f"success-{pool}")
         transaction.record(
             job(f"metrics-{name}", "calibration_metrics", *inputs, **here, **status, **measured_by)
@@ -226,9 +226,9 @@ def _write_scaling(writer: Writer, directory: Path, llm: str, dataset: str) -> N
         for where, values in scaled:
             cell = cell_id("scaling", llm, dataset, **where)
             key = f"measure-{cell}"
-            measured_by = {"parameters": {"shards": [{"key": key, "seed": 1}], "bootstrap": BOOTSTRAP}}
+            measured_by = {"parameters": {"shards": [{"key": key}], "bootstrap": BOOTSTRAP}}
             searched = where["strategy"] == "beam search"
-            kind, read = ("search_results", "search") if searched else ("strategy", "rollout")
+            kind, read = ("search_results", "search") if searched else ("strategy", "graded")
             inputs = (f"{read}-{llm}-{dataset}",)
             transaction.record(job(key, kind, *inputs, llm=llm, dataset=dataset, **measured_by))
             transaction.record(
@@ -270,7 +270,7 @@ def _write_search(writer: Writer, directory: Path, llm: str, dataset: str) -> No
         "scored_tokens": [4000] * QUESTIONS,
     }
     with writer.transaction() as transaction:
-        transaction.record(job(key, "search", llm=llm, prm="qwen", dataset=dataset))
+        transaction.record(job(key, "graded_search", llm=llm, prm="qwen", dataset=dataset))
         path = write_parquet(directory / _FILES / key / "searches.parquet", columns)
         transaction.load("searches", {key: [path]})
 

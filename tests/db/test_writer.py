@@ -93,14 +93,14 @@ def test_many_owners_at_once_have_the_rows_of_one_load_each(
 
 def test_record_replaces_by_primary_key(writer: Writer) -> None:
     big = 2**63 - 1
-    record(writer, [Job(job_key="a", kind="score", parameters={"b": [1]}, seed=big, status="pending")])
+    record(writer, [Job(job_key="a", kind="score", parameters={"b": [1]}, samples=big, status="pending")])
     record(writer, [Job(job_key="a", kind="score", parameters={}, status="failed", reason="first")])
     record(
         writer,
-        [Job(job_key="a", kind="score", parameters={}, seed=big, status="failed", reason=r) for r in "xy"],
+        [Job(job_key="a", kind="score", parameters={}, samples=big, status="failed", reason=r) for r in "xy"],
     )
     found = catalog.jobs(writer.path)
-    assert found[["job_key", "status", "reason", "seed", "shards"]].values.tolist() == [
+    assert found[["job_key", "status", "reason", "samples", "shards"]].values.tolist() == [
         ["a", "failed", "y", big, 0]
     ]
 

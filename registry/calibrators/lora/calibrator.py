@@ -3,6 +3,7 @@
 import hashlib
 import inspect
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -18,7 +19,7 @@ from prmcal.registry.contracts.calibrator import Calibrator, ScoredPrefixes
 from prmcal.registry.contracts.models import PRM
 from prmcal.registry.contracts.plugin import Count, FinitePositive, Seed, ShareOrZero
 from prmcal.registry.messages import reading
-from prmcal.registry.models.checkpoints import is_hub_id, resolve_checkpoint
+from prmcal.registry.models.checkpoints import folder_here, is_hub_id, read_config, resolve_checkpoint
 from prmcal.registry.prms.qwen import QwenPRM
 from prmcal.registry.prms.transformers import TransformersPRM
 
@@ -127,6 +128,16 @@ class QuantileLora(Calibrator):
         self.levels = (0.5,) if self.loss == "mse" else tuple(self.quantiles)
         self.training_passes, self.trains_apart = self.epochs, self.batches == "prefixes"
 
+    def check_prm(self, prm: PRM) -> None:
+        """Raise PluginFailedError if the PRM cannot be fine-tuned, or lacks `layers` as its ``config.json`` says."""
+        super().check_prm(prm)
+        transformers_prm(prm)
+        for checkpoint in prm.checkpoints[:1]:
+            folder = folder_here(checkpoint)
+            count = 0 if folder is None else read_config(folder).get("num_hidden_layers", 0)
+            if count:
+                chosen_layers(count, self.layers)
+
     def fit(self, features: ScoredPrefixes, k: Ints, n: Ints) -> Self:
         """Train an adapter on the success rates k/n; see :meth:`prmcal.Calibrator.fit`.
 
@@ -135,7 +146,7 @@ class QuantileLora(Calibrator):
         from prmcal.registry.calibrators.lora.fitting import fit_adapter
 
         self.check_calibration_data(features, k, n)
-        prm, rates = transformers_prm(features), np.asarray(k, dtype=np.float64) / n
+        prm, rates = transformers_prm(features.prm), np.asarray(k, dtype=np.float64) / n
         settings = {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
         rows = [[each.question, *each.steps] for each in features.prefixes]
         decisive = [prm.identity(), settings, self.levels, rows, k.tolist(), n.tolist()]
@@ -159,7 +170,7 @@ class QuantileLora(Calibrator):
 
         self.check_fitted()
         self.check_features(features)
-        prm = transformers_prm(features)
+        prm = transformers_prm(features.prm)
         self._check_prm(prm)
         log_odds = predict_log_odds(self._model(prm), prm, features.prefixes, len(self.levels))
         return np.sort(scipy.special.expit(log_odds), axis=1)
@@ -246,14 +257,31 @@ class QuantileLora(Calibrator):
         return {name: value for name, value in vars(self).items() if name != "_kept"}
 
 
-def transformers_prm(features: ScoredPrefixes) -> TransformersPRM:
-    """Return the PRM of some prefixes. Raise PluginFailedError if it cannot be fine-tuned."""
-    if not isinstance(features.prm, TransformersPRM):
+def transformers_prm(prm: PRM) -> TransformersPRM:
+    """Return a PRM that can be fine-tuned. Raise PluginFailedError if this one cannot."""
+    if not isinstance(prm, TransformersPRM):
         raise PluginFailedError(
             "This calibrator fine-tunes the PRM, which must derive from prmcal.TransformersPRM. "
-            f"'{features.prm.plugin_name}' is a {type(features.prm).__name__}."
+            f"'{prm.plugin_name}' is a {type(prm).__name__}. List the PRMs that the calibrator is for: 'prms' in its "
+            "entry of the grid."
         )
-    return features.prm
+    return prm
+
+
+def chosen_layers(count: int, layers: str | Sequence[int]) -> list[int]:
+    """Return the indices of the decoder layers that get an adapter, of `count`.
+
+    Raises a PluginFailedError if the trunk does not have these layers.
+    """
+    if layers == "all":
+        return list(range(count))
+    chosen = list(range(3, count, 4)) if layers == "every fourth" else [int(layer) for layer in layers]
+    if not chosen or max(chosen) >= count:
+        raise PluginFailedError(
+            f"The PRM has the layers 0 to {count - 1}, and the 'layers' parameter is {layers!r}. "
+            "Give a list of these layers, or 'all'."
+        )
+    return chosen
 
 
 def _plain(value: Any) -> Any:
@@ -337,18 +365,22 @@ class QuantileAdapter(QuantileLora):
     def fit(self, features: ScoredPrefixes, k: Ints, n: Ints) -> Self:
         """Read the adapter and measure its loss on the data; see :meth:`prmcal.Calibrator.fit`."""
         self.check_calibration_data(features, k, n)
-        self.restore(transformers_prm(features))
+        self.restore(features.prm)
         return self.compared(features, np.asarray(k, dtype=np.float64) / n)
 
-    def restore(self, prm: PRM) -> Self:
-        """Read the adapter for a PRM, without data."""
-        from prmcal.registry.calibrators.lora.export import read_published_adapter
-
+    def check_prm(self, prm: PRM) -> None:
+        """Raise PluginFailedError if the PRM has another format than Qwen's."""
         if not isinstance(prm, QwenPRM):
             raise PluginFailedError(
                 f"Only adapters of PRMs in Qwen's format can be read. '{prm.plugin_name}' is a {type(prm).__name__}. "
                 "For such PRMs, the paper's code does not save all of the head."
             )
+
+    def restore(self, prm: PRM) -> Self:
+        """Read the adapter for a PRM, without data."""
+        from prmcal.registry.calibrators.lora.export import read_published_adapter
+
+        self.check_prm(prm)
         if not isinstance(self.adapter, str):
             raise PluginFailedError("It has an adapter for each LLM. Give 'adapter' the one of this LLM.")
         self.adapter_, self.config_ = read_published_adapter(_folder(self.adapter), len(self.levels))

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from prmcal.errors import PluginFailedError
+from prmcal.registry.calibrators.lora.calibrator import chosen_layers
 from prmcal.registry.prms.transformers import TransformersPRM
 
 LogOdds = Callable[[Tensor], Tensor]
@@ -251,15 +252,7 @@ def _layers(trunk: nn.Module, layers: str | Sequence[int]) -> list[int]:
     count = len(getattr(trunk, "layers", ()))
     if not count:
         raise PluginFailedError(f"The PRM's trunk, {type(trunk).__name__}, has no 'layers' to adapt.")
-    if layers == "all":
-        return list(range(count))
-    chosen = list(range(3, count, 4)) if layers == "every fourth" else [int(layer) for layer in layers]
-    if not chosen or max(chosen) >= count:
-        raise PluginFailedError(
-            f"The PRM has the layers 0 to {count - 1}, and the 'layers' parameter is {layers!r}. "
-            "Give a list of these layers, or 'all'."
-        )
-    return chosen
+    return chosen_layers(count, layers)
 
 
 def _trunk_pattern(layers: Sequence[int], target_modules: Sequence[str]) -> str:

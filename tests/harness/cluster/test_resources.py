@@ -56,7 +56,7 @@ def test_workers_do_not_share_gpus() -> None:
 @pytest.mark.parametrize(("size", "message"), [(4, "spread over 4 GPUs, and the node has 2"), (2, "")])
 def test_models_that_the_cluster_cannot_hold(size: int, message: str) -> None:
     prm = PluginReference("large", "qwen-vllm", {"checkpoint": "nano:prm", "tensor_parallel": size})
-    score = ScoreParameters(prm, QuestionSlice(prm, "test", range(1)), range(1))
+    score = ScoreParameters(prm=prm, data=QuestionSlice(prm, "test", range(1)), trajectories=range(1))
     why = too_large(Shard(ArtifactRef("score", "0"), score, {}, "prm:large"), 2, "the node has")
     assert re.search(message, why.reason) if why else not message
 

@@ -116,6 +116,34 @@ def test_models_that_cannot_work(
             assert row["status"] == ("done" if row["prm"] in ("good", None) else "failed"), row
 
 
+def test_fits_that_cannot_be_are_known_from_classes_and_checkpoints(tmp_path: Path, prmcal: Prmcal) -> None:
+    impossible = {
+        ("ats", "plain"): "reads hidden states, which a SyntheticPRM does not have",
+        ("deep", "plain"): "must derive from prmcal.TransformersPRM",
+        (
+            "deep",
+            "nano",
+        ): "has the layers 0 to 5, and the 'layers' parameter is .11,.*Give a list of these layers",
+    }
+    parts = {
+        "prms": [entry("plain", "synthetic-prm"), entry("nano", "qwen", checkpoint="nano:prm")],
+        "calibrators": ["isotonic", "ats", entry("deep", "quantile-lora", layers=[11])],
+    }
+    path, plugin = grid(tmp_path, **{**SMALL, **parts}, name="small"), ("--plugin", PLUGINS / "synthetic.py")
+    planned, needed = prmcal("plan", path, *plugin), prmcal("doctor", path, *plugin)
+    done = prmcal(*run_arguments(path, tmp_path / "out"), "--only", "prm=plain")
+    before, _, _ = said(done.stderr).partition(" cells done in ")
+    for (calibrator, prm), why in impossible.items():
+        problem = f"The calibrator '{calibrator}' cannot be fitted to the PRM '{prm}'. .*{why}"
+        assert re.search(f"{problem}.* Not counted above, as it would fail: 1 cell", said(planned.stdout))
+        assert re.search(problem, said(needed.stdout)), needed.stdout
+        assert bool(re.search(problem, before)) == (prm == "plain"), done.stderr
+    assert "; 6 cells of the 9 of the grid" in said(planned.stdout)
+    for row in rows(prmcal, tmp_path / "out", "calibration"):
+        if row["prm"] == "plain":
+            assert row["status"] == ("done" if row["calibrator"] == "isotonic" else "failed")
+
+
 def test_a_grid_whose_only_llm_is_refused_ends_at_once(tmp_path: Path, prmcal: Prmcal) -> None:
     with serving(echo, lambda number: "403") as server:
         path = grid(tmp_path, **SMALL, llms=[asked(server)])

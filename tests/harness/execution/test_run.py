@@ -41,7 +41,7 @@ def test_the_status_is_the_same_in_words_and_as_data(prmcal: Prmcal, finished: t
     found = json.loads(prmcal("status", out, "--format", "json").stdout)
     assert set(found) == {
         "grid", "directory", "state", "started_at", "running_since", "workers", "seconds_left", "log", "shards",
-        "cells", "jobs", "failures",
+        "cells", "jobs", "failures", "graders",
     }  # fmt: skip
     assert (found["state"], found["running_since"], found["seconds_left"]) == ("done", None, 0.0)
     assert found["shards"]["done"] == found["shards"]["total"] > 0 == found["shards"]["left"]
@@ -105,7 +105,6 @@ def test_a_cell_is_followed_down_to_its_trajectories(prmcal: Prmcal, finished: t
         "brier_corrected",
         "rollout",
         "success",
-        "seed",
         "content",
         "Trajectory 0 of",
         "\\boxed{",

@@ -274,7 +274,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory, prmcal: Prmcal) -> Path:
     done = prmcal(*arguments)
     assert done.returncode == 0, done.stderr
     # One shard of a search is lost: only it, and what rests on it, is computed again, to the same bytes.
-    shard = sorted((folder / "out" / "artifacts" / "search").iterdir())[0] / "searches.parquet"
+    shard = sorted((folder / "out" / "artifacts" / "search").iterdir())[0] / "searched.parquet"
     before = shard.read_bytes()
     shard.unlink()
     again = prmcal(*arguments)

@@ -142,7 +142,7 @@ def answered(store: Store, name: str, targeted: bool = True) -> Output:
         data=DATA,
     )
     tables = {
-        "rollout": {"trajectories": trajectories},
+        "graded": {"trajectories": trajectories},
         "score": {"rewards": rewards, "scored_tokens": every.assign(tokens=50)},
         "calibrated": {"calibrated_rewards": bare},
     }

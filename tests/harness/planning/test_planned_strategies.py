@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from prmcal.errors import GridError
-from prmcal.harness.jobs.parameters import FitParameters, SearchParameters
+from prmcal.harness.jobs.parameters import FitParameters, GradedSearchParameters, SearchParameters
 from prmcal.registry.plugins import strategies
 from tests.harness.planning.synthetic_plans import data, plan, refs
 
@@ -25,10 +25,10 @@ def test_a_strategy_is_run_once_for_what_it_reads() -> None:
         "oracle IAS": 2 * 2,  # PRMs x targets
     }
     roles = {name: set(found[0].job.shards[0].inputs) for name, found in cells.items()}
-    assert roles["pass@1"] == roles["majority vote"] == {"rollout"}
-    assert roles["best-of-n"] == {"rollout", "score"}
-    assert roles["best-of-n + IAS"] == {"rollout", "score", "calibrated"}
-    assert roles["oracle IAS"] == {"rollout", "score", "success"}
+    assert roles["pass@1"] == roles["majority vote"] == {"graded"}
+    assert roles["best-of-n"] == {"graded", "score"}
+    assert roles["best-of-n + IAS"] == {"graded", "score", "calibrated"}
+    assert roles["oracle IAS"] == {"graded", "score", "success"}
 
 
 BEAMS = ("beam search", "beam search + IAS-of-K", "beam search + IAS-of-M")
@@ -72,7 +72,11 @@ def test_searches_that_rank_by_calibrated_rewards_have_a_baseline_for_each_calib
 def test_a_search_is_measured_against_the_fixed_width_of_its_own_ranking(rank: str) -> None:
     beams = [{"name": name, "arguments": {"rank": rank}} for name in BEAMS]
     planned = plan(calibrators=["uncalibrated", "isotonic"], strategies=beams)
-    searched = {job.shards[0].ref: job.shards[0].parameters for job in planned.jobs_of(SearchParameters)}
+    searches = {job.shards[0].ref: job.shards[0].parameters for job in planned.jobs_of(SearchParameters)}
+    searched = {
+        job.shards[0].ref: searches[job.shards[0].inputs["search"][0]]
+        for job in planned.jobs_of(GradedSearchParameters)
+    }
     for cell in planned.cells:
         if cell.leaderboard == "scaling":
             (shard,) = cell.job.shards

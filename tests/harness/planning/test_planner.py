@@ -11,7 +11,6 @@ from pydantic import ValidationError
 
 from prmcal.errors import GridError
 from prmcal.harness.jobs.parameters import (
-    KINDS_OF_JOBS,
     CalibratedParameters,
     FitParameters,
     HiddenParameters,
@@ -116,10 +115,10 @@ def test_growing_the_questions_reuses_the_first_slices() -> None:
         *(
             ({"sampling": {name: value}}, kind, "test")
             for name, value in {"temperature": 0.5, "top_p": 0.9, "max_tokens": 99, "stop": ["x"]}.items()
-            for kind in ("rollout", "success", "search")
+            for kind in ("rollout", "follow_ups", "search")
         ),
         *(
-            ({part: {name: value}}, "success", split)
+            ({part: {name: value}}, "follow_ups", split)
             for name, value in {"most_prefixes": 3, "first_prefixes": 2, "prefer_answered": 2.0}.items()
             for part, split in (("calibration", "calibration"), ("measurement", "test"))
         ),
@@ -148,16 +147,6 @@ def test_whatever_decides_an_output_changes_its_key(changes: dict[str, Any], kin
 
     before, after = keys(small), keys(small | changed)
     assert before and after and not before & after
-
-
-@pytest.mark.parametrize(
-    "kind", ["rollout", "success", "score", "fit", "calibrated", "calibration_metrics", "strategy"]
-)
-def test_another_version_of_a_job_changes_its_keys(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    before = refs(plan(), kind)
-    parameters, _ = KINDS_OF_JOBS[kind]
-    monkeypatch.setattr(parameters, "version", parameters.version + 1)
-    assert before and not before & refs(plan(), kind)
 
 
 def test_a_label_is_not_part_of_a_key() -> None:
@@ -257,7 +246,7 @@ def test_labels_of_the_authors_are_in_the_keys_only_if_they_are_set() -> None:
         few, preferred = labelled(part, first_prefixes=20), labelled(part, prefer_answered=1.25)
         assert refs(few, "rollout", "score") == refs(plan(), "rollout", "score")
         assert refs(few, "success") - refs(plan(), "success")
-        assert refs(preferred, "success") - refs(plan(), "success")
+        assert refs(preferred, "follow_ups") - refs(plan(), "follow_ups")
         # The samples of strategies are never chosen.
         changed = refs(preferred, "rollout") - refs(plan(), "rollout")
         assert bool(changed) == (part == "calibration")
@@ -279,7 +268,7 @@ def test_a_prm_that_ranks_otherwise_scores_the_measured_trajectories_twice() -> 
 def test_a_limit_of_prefixes_counts_in_the_costs() -> None:
     def samples(**changes: Any) -> float:
         planned = plan(**changes)
-        return sum(completions(each.parameters) for each in planned.shards() if each.ref.kind == "success")
+        return sum(completions(each.parameters) for each in planned.shards() if each.ref.kind == "follow_ups")
 
     changes: dict[str, Any] = {"sampling": {"max_tokens": 30_000}}
     every = samples(**changes)

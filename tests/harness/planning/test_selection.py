@@ -57,7 +57,7 @@ def test_a_part_has_nothing_that_its_cells_do_not_need(plan: Plan) -> None:
     isotonic = part(plan, calibrator="isotonic")
     assert {job.labels.calibrator for job in isotonic.jobs} == {"", "isotonic"}
     assert {"fit", "success", "calibration_metrics", "curves"} <= kinds(isotonic)
-    assert kinds(part(plan, strategy="pass@1")) == {"rollout", "strategy"}
+    assert kinds(part(plan, strategy="pass@1")) == {"rollout", "graded", "strategy"}
     assert "fit" not in kinds(part(plan, strategy="best-of-n"))
     assert "search" in kinds(part(plan, strategy="beam search + IAS-of-K"))
 

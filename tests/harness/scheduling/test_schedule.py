@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from prmcal.harness.execution.ending import Failure
 from prmcal.harness.execution.schedule import Outcome, Schedule
-from prmcal.harness.jobs.job import Shard
+from prmcal.harness.jobs.job import Refs, Shard
 from prmcal.harness.jobs.parameters import Parameters
 from prmcal.harness.planning.plan import Plan
 from prmcal.harness.storage.store import ArtifactRef, Manifest
@@ -180,8 +180,8 @@ def test_the_failure_of_the_first_of_10_000_shards_blocks_the_others() -> None:
 def grid(slices: int, readers: int) -> Plan:
     """Slices of two LLMs, scores of each by a PRM, and shards without a model that each read all slices and scores."""
     llms = [f"llm:{each}" for each in "ab" for _ in range(slices)]
-    rollouts = tuple(map(ref, range(2 * slices)))
-    scores = tuple(map(ref, range(2 * slices, 4 * slices)))
+    rollouts = Refs(map(ref, range(2 * slices)))
+    scores = Refs(map(ref, range(2 * slices, 4 * slices)))
     inputs: list[dict[str, tuple[ArtifactRef, ...]]] = [{} for _ in rollouts]
     inputs += [{"rollout": (each,)} for each in rollouts]
     return planned(

@@ -49,7 +49,8 @@ def test_each_model_is_tried_out_before_all_is_sampled() -> None:
     schedule = Schedule(plan(prms=PRMS), ())
     assert schedule.untried == set(MODELS)
     taken = work(schedule)
-    assert [each.ref.kind for each in taken[:4]] == ["rollout", "rollout", "score", "score"]
+    tried = [each.ref.kind for each in taken if each.resource]
+    assert tried[:4] == ["rollout", "rollout", "score", "score"]
     assert turns(taken) == [*MODELS, *MODELS]
     assert schedule.untried == set()
 
@@ -79,7 +80,7 @@ def test_what_nothing_reads_any_more_is_not_sampled() -> None:
     planned = plan(prms=PRMS[:1], llms=one, strategies=["best-of-n"])
     schedule = Schedule(planned, ())
     failure = Failure("The prm 'a' failed to score: no key.", plugin="prm:a")
-    assert [each.ref.kind for each in work(schedule, {"prm:a": failure})] == ["rollout", "score"]
+    assert [each.ref.kind for each in work(schedule, {"prm:a": failure})] == ["rollout", "graded", "score"]
     assert not schedule.unfinished
 
 

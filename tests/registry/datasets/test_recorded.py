@@ -172,9 +172,18 @@ def test_a_recording_is_known_by_its_content(tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
     first, second = write(tmp_path, RECORD), write(tmp_path / "elsewhere", RECORD)
     changed = write(tmp_path, {**RECORD, "logits": [2.5, -1.0, 0.5]}) and tmp_path / "recording.jsonl"
+    for registry, same in ((llms, True), (prms, False)):  # Samples do not depend on scores.
+        again = registry.create("recorded", path=second).identity()
+        assert (registry.create("recorded", path=str(changed)).identity() == again) == same
+    write(tmp_path, {**RECORD, "answer": "7"})
     for registry in (llms, prms):
         again = registry.create("recorded", path=second).identity()
-        assert registry.create("recorded", path=str(changed)).identity() != again
+        assert registry.create("recorded", path=str(changed)).identity() == again
+    write(tmp_path, {**RECORD, "solutions": ["Another text"], "logits": [[0.5]]})
+    assert (
+        llms.create("recorded", path=str(changed)).identity()
+        != llms.create("recorded", path=second).identity()
+    )
     write(tmp_path, RECORD)
     assert llms.create("recorded", path=first).identity() == llms.create("recorded", path=second).identity()
     assert (

@@ -1,0 +1,257 @@
+"""Grading: the answers in texts, compared with the references, and published success rates.
+
+Only a judge runs a model. A changed grader samples nothing.
+"""
+
+from collections.abc import Sequence
+from typing import Any, get_args
+
+import numpy as np
+import pandas as pd
+
+from prmcal.errors import DataError, PluginFailedError
+from prmcal.harness.jobs import parameters
+from prmcal.harness.jobs.context import Context, Output
+from prmcal.harness.jobs.job import Shard
+from prmcal.harness.jobs.parameters import PluginReference
+from prmcal.harness.jobs.plugin_calls import plugin_guard
+from prmcal.harness.jobs.rollout import PrefixOfTrajectory, completion_of, measured_prefixes
+from prmcal.registry.contracts.data import GIVEN, Completion, Question
+from prmcal.registry.contracts.grader import UNDECIDED, Graded, GradingRequest
+from prmcal.registry.contracts.results import require, require_length
+from prmcal.registry.datasets.success_rates import SuccessRates
+from prmcal.registry.grading import Answer, Verdict, find_answer
+from prmcal.registry.messages import shown
+from prmcal.steps import join_steps, text_so_far
+
+
+def compute_graded(shard: Shard[parameters.GradedParameters], context: Context) -> Output:
+    """Return the trajectories of a rollout with their answers and verdicts."""
+    grading = _Grading(shard, context)
+    texts = context.table(shard, "rollout", "texts")
+    rows = []
+    for row in texts.to_dict("records"):
+        completion = completion_of(row)
+        answer = find_answer(completion.text, shard.parameters.answers)
+        verdict, text = grading.verdict(row["question_id"], completion)
+        if completion.correct is not None and answer:
+            text = answer.text
+        rows.append(
+            graded_row(row["question_id"], row["trajectory"], row["steps"], completion, text, answer, verdict)
+        )
+    return Output({"trajectories": graded_table(rows)})
+
+
+def graded_row(
+    question_id: str,
+    trajectory: int,
+    steps: int,
+    completion: Completion,
+    text: str | None,
+    answer: Answer | None,
+    verdict: Verdict,
+) -> dict[str, Any]:
+    """Return a row of :func:`graded_table`.
+
+    `text` is the answer that was compared, and `answer` the one that was read, with the way in which it was read.
+    """
+    way = answer.way if answer and answer.text == text else None
+    return {
+        "question_id": question_id,
+        "trajectory": trajectory,
+        "text": completion.text,
+        "steps": steps,
+        "tokens": completion.tokens,
+        "prompt_tokens": completion.prompt_tokens,
+        "finish_reason": completion.finish_reason,
+        "answer": text,
+        "found_by": way if completion.correct is None else GIVEN,
+        "verdict": verdict,
+        "correct": verdict == "correct",
+    }
+
+
+def graded_table(rows: Sequence[dict[str, Any]]) -> pd.DataFrame:
+    """Return graded trajectories as a table."""
+    numbers = ("trajectory", "steps", "tokens", "prompt_tokens")
+    return pd.DataFrame(rows).astype({**dict.fromkeys(numbers, "int32"), "answer": "str", "found_by": "str"})
+
+
+def compute_success(shard: Shard[parameters.SuccessParameters], context: Context) -> Output:
+    """Return the success counts of the prefixes of the measured trajectories, from a block of their follow-ups.
+
+    A terminal prefix has no follow-ups: it contains the final answer, or the LLM ended it without one. All of its
+    follow-ups would be correct, or none.
+    """
+    given, count = shard.parameters, len(shard.parameters.follow_ups)
+    grading = _Grading(shard, context)
+    drawn = context.table(shard, "follow_ups", "follow_ups")
+    follow_ups = {key: rows.to_dict("records") for key, rows in drawn.groupby(["question_id", "prefix"])}
+    counts: dict[tuple[str, str], tuple[int, bool]] = {}
+    rows = []
+    graded = context.table(shard, "graded", "trajectories")
+    graded["correct"] = graded["correct"].astype("boolean").where(graded["found_by"] == GIVEN)
+    for prefix in measured_prefixes(graded, given):
+        key = prefix.question_id, prefix.key
+        if key not in counts:
+            outcome, terminal = _outcome(prefix, grading)
+            successes = count * bool(outcome)
+            if outcome is None:
+                head = text_so_far(prefix.steps)
+                verdicts = [
+                    grading.verdict(prefix.question_id, completion_of(row), head)[0]
+                    for row in follow_ups[key]
+                ]
+                successes = verdicts.count("correct")
+            counts[key] = successes, terminal
+        successes, terminal = counts[key]
+        rows.append((prefix.question_id, prefix.trajectory, prefix.step, successes, count, terminal))
+    return Output({"successes": counted(rows)})
+
+
+def _outcome(prefix: PrefixOfTrajectory, grading: "_Grading") -> tuple[bool | None, bool]:
+    """Return whether all follow-ups of a prefix are correct, None if they are to be graded, and if it is terminal."""
+    given = grading.shard.parameters
+    if isinstance(given, parameters.SuccessParameters):
+        outcome = prefix.outcome(given.follow_ups.stop)
+        if outcome is not None:
+            return outcome, prefix.whole
+    if not prefix.finished(given.answers):
+        return None, False
+    text = join_steps(prefix.steps)
+    if find_answer(text, given.answers, prefix.whole) is None:
+        return False, True
+    return grading.verdict_on(prefix.question_id, text)[0] == "correct", True
+
+
+def counted(rows: Sequence[tuple[str, int, int, int, int, bool]]) -> pd.DataFrame:
+    """Return the table of success counts.
+
+    Each row has the question, the trajectory, the step, the successes, the follow-ups, and whether the prefix is
+    terminal.
+    """
+    columns = ["question_id", "trajectory", "step", "successes", "follow_ups", "terminal"]
+    return pd.DataFrame(rows, columns=columns).astype(dict.fromkeys(columns[1:5], "int32"))
+
+
+def compute_graded_search(shard: Shard[parameters.GradedSearchParameters], context: Context) -> Output:
+    """Return the searches with their verdicts, and whether one of the finished prefixes of each has the answer."""
+    grading = _Grading(shard, context)
+    finished = context.table(shard, "search", "finished")
+    right = [grading.verdict_on(row.question_id, row.text)[0] == "correct" for row in finished.itertuples()]
+    solved = set(finished["question_id"][pd.Series(right, dtype=bool)])
+    searches = context.table(shard, "search", "searched")
+    graded = [grading.verdict_on(row.question_id, row.text) for row in searches.itertuples()]
+    searches["answer"] = pd.Series([answer for _, answer in graded], dtype="str")
+    searches["verdict"] = pd.Series([verdict for verdict, _ in graded], dtype="str")
+    searches["correct"] = searches["verdict"] == "correct"
+    searches["any_correct"] = searches["question_id"].isin(solved)
+    return Output({"searches": searches})
+
+
+def compute_imported(shard: Shard[parameters.ImportedParameters], context: Context) -> Output:
+    """Return the tables of a rollout and of its success rates. Prefixes without a rate are not in the second one.
+
+    The number of generated tokens is not known; it is stored as 0.
+    """
+    given = shard.parameters
+    dataset, llm = context.dataset(given.data.dataset), given.llm.name
+    if not isinstance(dataset, SuccessRates):
+        raise PluginFailedError(f"The data set '{given.data.dataset.name}' has no success rates.")
+    published = dataset.trajectories(llm, given.follow_ups.stop, given.data.split)
+    drawn, counts = [], []
+    for question in context.questions(given.data):
+        if question.text not in published:
+            raise DataError(
+                f"The published success rates of '{llm}' do not have the question {question.text[:60]!r}, which those "
+                "of another LLM have. Give each LLM of the grid the same questions."
+            )
+        kept = published[question.text][: given.trajectories.stop]
+        for number, each in enumerate(kept):
+            text = join_steps(each.steps)
+            found = find_answer(text, given.answers)
+            answer = found and found.text
+            k, n = each.counts[len(each.steps)]
+            verdict: Verdict = "unparsed" if answer is None else "correct" if k == n else "incorrect"
+            steps = len(each.steps)
+            drawn.append(
+                graded_row(question.id, number, steps, Completion(text, 0, "end"), answer, found, verdict)
+            )
+            counts += [
+                (question.id, number, step, k, n, answer is not None and step == len(each.steps))
+                for step, (k, n) in each.counts.items()
+            ]
+    graded = graded_table(drawn)
+    columns = ["question_id", "trajectory", "text", "steps", "tokens", "prompt_tokens", "finish_reason"]
+    texts = graded[columns].assign(correct=pd.array([None] * len(graded), "boolean"), request="")
+    return Output({"texts": texts, "trajectories": graded, "successes": counted(counts)})
+
+
+class _Grading:
+    """The verdicts of a shard on texts, by the ids of their questions."""
+
+    def __init__(self, shard: Shard[Any], context: Context) -> None:
+        self.shard = shard
+        self.questions: dict[str, Question] = {
+            question.id: question for question in context.questions(shard.parameters.data)
+        }
+        self._context = context
+
+    def verdict(self, question_id: str, completion: Completion, head: str = "") -> tuple[Verdict, str | None]:
+        """Return the verdict on a completion of `head`, and the final answer.
+
+        If the LLM knows the verdict, nothing is read.
+        """
+        if completion.correct is not None:
+            return "correct" if completion.correct else "incorrect", None
+        return self.verdict_on(question_id, head + completion.text)
+
+    def verdict_on(self, question_id: str, text: str) -> tuple[Verdict, str | None]:
+        """Return the verdict on a whole text, and the final answer."""
+        given, question = self.shard.parameters, self.questions[question_id]
+        if given.grader is None:
+            return self._context.grade(given.data.dataset, given.answers, question, text)
+        answer = find_answer(text, given.answers)
+        request = GradingRequest(question, answer and answer.text, text)
+        (graded,) = graded_by(self._context, given.grader, [request])
+        return graded.verdict, request.answer
+
+
+def graded_by(
+    context: Context, reference: PluginReference, requests: Sequence[GradingRequest]
+) -> list[Graded]:
+    """Return what a grader says of some solutions.
+
+    Raises a FaultyPluginError if it breaks its contract.
+    """
+    with plugin_guard("grader", reference.name, "grade"):
+        graded = context.grader(reference).grade(requests)
+        require_length(graded, len(requests), "graded solutions")
+        for result in graded:
+            require(
+                isinstance(result, Graded) and result.verdict in get_args(Verdict),
+                f"it must return Graded objects with a verdict ({', '.join(get_args(Verdict))}). Got {shown(result)}.",
+            )
+    return graded
+
+
+def compute_verdicts(shard: Shard[parameters.VerdictParameters], context: Context) -> Output:
+    """Return the verdicts of another grader on graded trajectories.
+
+    One that is asked only where the first grader could not decide takes over its verdicts elsewhere.
+    """
+    reference = shard.parameters.grader
+    assert reference is not None
+    questions = {question.id: question for question in context.questions(shard.parameters.data)}
+    graded = context.table(shard, "graded", "trajectories")
+    asked = graded["verdict"].isin(UNDECIDED) | (not context.grader(reference).undecided_only)
+    requests = [
+        GradingRequest(questions[row.question_id], None if pd.isna(row.answer) else row.answer, row.text)
+        for row in graded[asked].itertuples()
+    ]
+    results = graded_by(context, reference, requests)
+    table = graded[["question_id", "trajectory", "answer", "verdict"]].assign(probability=np.nan, asked=asked)
+    table.loc[asked, "verdict"] = [result.verdict for result in results]
+    table.loc[asked, "probability"] = [result.probability for result in results]
+    table["agrees"] = (table["verdict"] == "correct") == graded["correct"]
+    return Output({"verdicts": table}, scored_tokens=sum(result.tokens for result in results))

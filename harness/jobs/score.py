@@ -1,0 +1,66 @@
+"""The scores of trajectories by a PRM: the logit and the reward of every prefix."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+
+from prmcal.harness.jobs import parameters
+from prmcal.harness.jobs.context import Context, Output
+from prmcal.harness.jobs.job import Shard
+from prmcal.harness.jobs.plugin_calls import checked_scores, plugin_guard
+from prmcal.registry.contracts.data import PrefixScores, ScoringRequest
+from prmcal.steps import split_steps
+
+_Place = tuple[str, int, PrefixScores]
+"""The id of a question, the index of one of its trajectories, and the scores of this trajectory."""
+
+
+def scoring_requests(
+    context: Context, data: parameters.QuestionSlice, trajectories: pd.DataFrame
+) -> dict[str, ScoringRequest]:
+    """Return the requests to score some trajectories: one for each question, by its id, in the order of the table."""
+    questions = {question.id: question.text for question in context.questions(data)}
+    return {
+        key: ScoringRequest(questions[key], tuple(split_steps(text) for text in group["text"]))
+        for key, group in trajectories.groupby("question_id", sort=False)
+    }
+
+
+def compute_score(shard: Shard[parameters.ScoreParameters], context: Context) -> Output:
+    """Return the scores of a rollout shard. A prefix that is too long for the PRM has the score NaN and a flag."""
+    prm = shard.parameters.prm
+    trajectories = context.table(shard, "rollout", "texts")
+    requests = scoring_requests(context, shard.parameters.data, trajectories)
+    groups = list(trajectories.groupby("question_id", sort=False))
+    with plugin_guard("prm", prm.name, "score"):
+        scored = checked_scores(context.prm(prm), list(requests.values()))
+    places = [
+        (key, trajectory, each)
+        for (key, group), scores in zip(groups, scored, strict=True)
+        for trajectory, each in zip(group["trajectory"], scores, strict=True)
+    ]
+    # Tokens that the trajectories of a question share are counted once.
+    read = [(key, trajectory, each.tokens) for key, trajectory, each in places]
+    tokens = pd.DataFrame(read, columns=["question_id", "trajectory", "tokens"])
+    tokens = tokens.astype({"trajectory": "int32", "tokens": "int32"})
+    total = sum(count for _, _, count in read)
+    return Output({"rewards": _rewards(places), "scored_tokens": tokens}, scored_tokens=total)
+
+
+def _rewards(places: Sequence[_Place]) -> pd.DataFrame:
+    """Return one row for each prefix.
+
+    It is built from whole columns: one table for each trajectory would take as long as a small PRM.
+    """
+    prefixes = [len(each.logit) for _, _, each in places]
+    return pd.DataFrame(
+        {
+            "question_id": np.repeat([key for key, _, _ in places], prefixes),
+            "trajectory": np.repeat(np.array([number for _, number, _ in places], dtype=np.int32), prefixes),
+            "step": np.concatenate([np.arange(count, dtype=np.int32) for count in prefixes]),
+            "logit": np.concatenate([np.asarray(each.logit, dtype=np.float32) for _, _, each in places]),
+            "reward": np.concatenate([np.asarray(each.reward, dtype=np.float64) for _, _, each in places]),
+            "over_long": np.concatenate([np.asarray(each.over_long, dtype=bool) for _, _, each in places]),
+        }
+    )

@@ -1,0 +1,51 @@
+"""The contract of a grader, which compares answers with references."""
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from prmcal.registry.contracts.data import Question
+from prmcal.registry.contracts.plugin import Plugin
+from prmcal.registry.grading.processes import Verdict
+
+UNDECIDED: tuple[Verdict, ...] = ("unparsed", "timed out", "failed")
+"""Verdicts of a grader that could not read an answer, or not decide. They count as wrong."""
+
+
+@dataclass(frozen=True, slots=True)
+class GradingRequest:
+    """A solution to grade."""
+
+    question: Question
+    answer: str | None
+    """The final answer that was read in it; None if none was."""
+    solution: str
+
+
+@dataclass(frozen=True, slots=True)
+class Graded:
+    """What a grader says of a solution."""
+
+    verdict: Verdict
+    probability: float = math.nan
+    """The probability that it is correct, in [0, 1], if the grader gives one."""
+    tokens: int = 0
+    """Tokens that a model read for it."""
+
+
+class Grader(Plugin, ABC):
+    """Compares the answers of solutions with the references of their questions."""
+
+    runs_model: ClassVar[bool] = False
+    """True if it needs a model, so that it can only stand beside the first grader of a data set."""
+    undecided_only: bool = False
+    """True if it is asked only where the first grader could not decide. Elsewhere it takes over its verdict."""
+
+    @abstractmethod
+    def grade(self, requests: Sequence[GradingRequest]) -> list[Graded]:
+        """Return what it says of each solution, in their order."""
+
+    def close(self) -> None:
+        """Free the model's memory, if it has one."""

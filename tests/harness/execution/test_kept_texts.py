@@ -1,0 +1,65 @@
+"""Texts that are in the folder of a run are not sampled again."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+import yaml
+
+from tests.conftest import PLUGINS, Prmcal
+from tests.harness.planning.synthetic_plans import plan
+
+
+def run(prmcal: Prmcal, folder: Path, **changes: Any) -> None:
+    data = yaml.safe_load((PLUGINS / "synthetic.yaml").read_text())
+    small = {"llms": data["llms"][:1], "calibrators": ["uncalibrated"], "strategies": ["pass@1"]}
+    (folder / "grid.yaml").write_text(yaml.safe_dump({**data, **small, **changes}))
+    plugins = ("--plugin", PLUGINS / "synthetic.py")
+    done = prmcal(
+        "run", folder / "grid.yaml", "--out", folder / "out", "--workers", 1, "--drop-cells", *plugins
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def samples(folder: Path) -> dict[Path, int]:
+    """The number of samples of each artifact of an LLM."""
+    artifacts = folder / "out" / "artifacts"
+    manifests = [*artifacts.glob("rollout/*/artifact.json"), *artifacts.glob("follow_ups/*/artifact.json")]
+    return {path: json.loads(path.read_text())["samples"] for path in manifests}
+
+
+def texts(paths: list[Path]) -> pd.DataFrame:
+    tables = [pd.read_parquet(path.parent / "texts.parquet") for path in paths if "rollout" in path.parts]
+    return pd.concat(tables).sort_values(["request", "trajectory"], ignore_index=True)
+
+
+@pytest.fixture(scope="module")
+def folder(prmcal: Prmcal, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("texts")
+    run(prmcal, folder)
+    return folder
+
+
+def test_shards_of_another_size_take_over_all_texts(prmcal: Prmcal, folder: Path) -> None:
+    before = samples(folder)
+    run(prmcal, folder, shards={"questions": 10, "trajectories": 8})
+    added = {path: count for path, count in samples(folder).items() if path not in before}
+    assert added and not any(added.values())
+    keys = ["request", "trajectory"]
+    first, second = (texts(list(paths)).drop_duplicates(keys) for paths in (before, added))
+    both = first.merge(second, on=keys, suffixes=("", "_again"))
+    assert len(both) == len(second) and both["text"].equals(both["text_again"])
+
+
+def test_a_question_of_two_data_sets_is_sampled_once(folder: Path) -> None:
+    repeated = plan().repeated
+    assert repeated > 0
+    drawn = texts(list(samples(folder)))
+    assert drawn.groupby(["request", "trajectory"])["text"].nunique().max() == 1
+    assert drawn.groupby("request")["question_id"].nunique().max() == 2
+    log = (folder / "out" / "run.log").read_text()
+    assert f"which is sampled once: {repeated}" in log
