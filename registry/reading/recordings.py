@@ -83,15 +83,28 @@ def as_one_step(text: str) -> str:
     return "\n".join(split_steps(text))
 
 
-@lru_cache(maxsize=4)
 def read_recording(
     recording: Recording, use: Use, skip: bool = False, correct_from: float | None = None
 ) -> dict[str, RecordedQuestion]:
-    """Read the questions of a recording, by their text.
+    """Read the questions of a recording, by their text. It is read once, as long as its files do not change.
 
     With `skip`, bad records are left out with a warning. From the share `correct_from` on, a solution is right. Raises
     a DataError if a file cannot be read, records are invalid, or a question with a list of solutions occurs twice.
     """
+    stamps = tuple(
+        (file.stat().st_mtime_ns, file.stat().st_size) for file in map(Path, recording.paths) if file.exists()
+    )
+    return _read_recording(recording, use, skip, correct_from, stamps)
+
+
+@lru_cache(maxsize=4)
+def _read_recording(
+    recording: Recording,
+    use: Use,
+    skip: bool,
+    correct_from: float | None,
+    stamps: tuple[tuple[int, int], ...],
+) -> dict[str, RecordedQuestion]:
     places = dict[str, str]()
 
     def check(place: str, own: Sequence[Solution]) -> None:

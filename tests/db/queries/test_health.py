@@ -59,8 +59,14 @@ def findings(
     place = {"llm": "weak", "dataset": "math"}
     writer = Writer(database_path(folder))
     with writer.transaction() as transaction:
-        transaction.record([*job("r", "rollout", **place), *job("s", "score", "r", prm="qwen", **place)])
-        transaction.load("trajectories", {"r": [paths["rollout"]]})
+        transaction.record(
+            [
+                *job("r", "rollout", **place),
+                *job("g", "graded", "r", **place),
+                *job("s", "score", "r", prm="qwen", **place),
+            ]
+        )
+        transaction.load("trajectories", {"g": [paths["rollout"]]})
         transaction.load("rewards", {"s": [paths["score"]]})
         transaction.check_health()
     writer.publish()
