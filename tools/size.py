@@ -16,12 +16,12 @@ from pathlib import Path
 PRODUCT = ("registry", "harness", "db", "dashboard", "src")
 DOCUMENTS = ("README.md", "CONTRIBUTING.md", "docs")
 LIMITS = {
-    "lines of the product": 44_000,
+    "lines of the product": 46_000,
     "lines of tests": 36_000,
     "lines of tools": 2_000,
     "lines of benchmarks": 5_000,
     "words of documents": 30_000,
-    "commands": 22,
+    "commands": 23,
 }
 """The largest value that each figure may have."""
 
