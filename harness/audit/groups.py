@@ -1,7 +1,7 @@
 """Several LLMs or data sets in one file, each audited by itself, and several scores of the same solutions compared."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import numpy as np
 from scipy.special import ndtr, stdtr
@@ -12,17 +12,26 @@ from prmcal.db.text.formats import counted, number
 from prmcal.db.text.overview import quantity
 from prmcal.errors import DataError
 from prmcal.harness.audit.choices import best_of_all
-from prmcal.harness.audit.estimates import LEAST_MIXED, Number, areas_within, mean_of_questions
+from prmcal.harness.audit.estimates import LEAST_MIXED, Measured, Number, areas_within, mean_of_questions
 from prmcal.harness.audit.scored import Scored
 from prmcal.harness.terminal import text_table, wrapped
 from prmcal.registry.reading.records import Record
 from prmcal.registry.reading.shapes import DATASETS, MAKERS, SHAPES
 
-if TYPE_CHECKING:
-    from prmcal.harness.audit.audit import Audit
-
 _MOST = 50
 _SURE = 0.05
+
+
+class Audited(Protocol):
+    """The audit of a group of records, or of one of several scores."""
+
+    @property
+    def measured(self) -> Measured:
+        """What was measured."""
+
+    @property
+    def scored(self) -> Scored:
+        """The records that were read."""
 
 
 def makers_of(records: Sequence[Record]) -> list[str]:
@@ -47,7 +56,7 @@ def split(records: Sequence[Record], fields: Sequence[str], source: str) -> dict
     return groups
 
 
-def overview(groups: Mapping[str, "Audit"], fields: Sequence[str], width: int | None = None) -> str:
+def overview(groups: Mapping[str, Audited], fields: Sequence[str], width: int | None = None) -> str:
     """Return a table with a row for each group, and what it says."""
     measured = [found.measured for found in groups.values()]
     errors = [values.signed_error for values in measured]
@@ -87,7 +96,7 @@ def _p_of(error: Number) -> float:
     return float(2 * ndtr(-abs(error.value) / (half / 1.96))) if half > 0 else 1.0
 
 
-def compared_scores(verifiers: Mapping[str, "Audit"], width: int | None = None) -> str:
+def compared_scores(verifiers: Mapping[str, Audited], width: int | None = None) -> str:
     """Return a table of several scores of the same solutions, with paired tests of each against the first."""
     rows, tests = [], []
     first, *others = verifiers

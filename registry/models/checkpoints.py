@@ -255,3 +255,19 @@ def chat_text(
             f"The chat template of {tokenizer.name_or_path} cannot write the roles "
             f"{', '.join(message['role'] for message in messages)}: {error}."
         ) from error
+
+
+def chosen_layers(count: int, layers: str | Sequence[int]) -> list[int]:
+    """Return the indices of the decoder layers that get an adapter, of `count`.
+
+    Raises a PluginFailedError if the trunk does not have these layers.
+    """
+    if layers == "all":
+        return list(range(count))
+    chosen = list(range(3, count, 4)) if layers == "every fourth" else [int(layer) for layer in layers]
+    if not chosen or max(chosen) >= count:
+        raise PluginFailedError(
+            f"The PRM has the layers 0 to {count - 1}, and the 'layers' parameter is {layers!r}. "
+            "Give a list of these layers, or 'all'."
+        )
+    return chosen

@@ -3,7 +3,6 @@
 import hashlib
 import inspect
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -19,7 +18,13 @@ from prmcal.registry.contracts.calibrator import Calibrator, ScoredPrefixes
 from prmcal.registry.contracts.models import PRM
 from prmcal.registry.contracts.plugin import Count, FinitePositive, Seed, ShareOrZero
 from prmcal.registry.messages import reading
-from prmcal.registry.models.checkpoints import folder_here, is_hub_id, read_config, resolve_checkpoint
+from prmcal.registry.models.checkpoints import (
+    chosen_layers,
+    folder_here,
+    is_hub_id,
+    read_config,
+    resolve_checkpoint,
+)
 from prmcal.registry.prms.qwen import QwenPRM
 from prmcal.registry.prms.transformers import TransformersPRM
 
@@ -266,22 +271,6 @@ def transformers_prm(prm: PRM) -> TransformersPRM:
             "entry of the grid."
         )
     return prm
-
-
-def chosen_layers(count: int, layers: str | Sequence[int]) -> list[int]:
-    """Return the indices of the decoder layers that get an adapter, of `count`.
-
-    Raises a PluginFailedError if the trunk does not have these layers.
-    """
-    if layers == "all":
-        return list(range(count))
-    chosen = list(range(3, count, 4)) if layers == "every fourth" else [int(layer) for layer in layers]
-    if not chosen or max(chosen) >= count:
-        raise PluginFailedError(
-            f"The PRM has the layers 0 to {count - 1}, and the 'layers' parameter is {layers!r}. "
-            "Give a list of these layers, or 'all'."
-        )
-    return chosen
 
 
 def _plain(value: Any) -> Any:

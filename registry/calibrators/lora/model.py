@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from prmcal.errors import PluginFailedError
-from prmcal.registry.calibrators.lora.calibrator import chosen_layers
+from prmcal.registry.models.checkpoints import chosen_layers
 from prmcal.registry.prms.transformers import TransformersPRM
 
 LogOdds = Callable[[Tensor], Tensor]
