@@ -12,8 +12,8 @@ import pytest
 from numpy.typing import NDArray
 
 from prmcal.dashboard.charts.curves import FIXED
-from prmcal.dashboard.charts.drawn import equal_cost_chart, frontier_chart, reliability_chart
-from prmcal.db.charts import DARK, GREY, INK, legend, on_dark, series_of
+from prmcal.dashboard.charts.drawn import frontier_chart, reliability_chart
+from prmcal.db.charts import DARK, GREY, INK, on_dark, series_of
 
 CALIBRATORS = ("uncalibrated", "isotonic")
 
@@ -79,27 +79,6 @@ def test_a_chart_on_a_dark_page_has_other_colours_and_the_same_data() -> None:
     assert re.findall(r"#\w{6}", str({**dark, "datasets": {}}))
 
 
-def test_a_chart_has_a_large_point_for_the_selected_target() -> None:
-    rows = pd.DataFrame(
-        [
-            {
-                "C": target,
-                "beta": 0.5,
-                "series": name,
-                "samples": 2.0,
-                "difference": 0.01,
-                "low": -0.01,
-                "high": 0.02,
-            }
-            for target in (0.5, 0.9)
-            for name in CALIBRATORS
-        ]
-    )
-    chart = equal_cost_chart(rows, series_of(CALIBRATORS, CALIBRATORS), 0.9).to_dict()
-    points = chart["datasets"][chart["layer"][-1]["data"]["name"]]
-    assert [(row["C"], row["series"]) for row in points] == [(0.9, name) for name in CALIBRATORS]
-
-
 def rgb(colour: str) -> tuple[int, int, int]:
     red, green, blue = (int(colour[start : start + 2], 16) for start in (1, 3, 5))
     return red, green, blue
@@ -115,12 +94,3 @@ def contrast(one: tuple[int, int, int], other: tuple[int, int, int]) -> float:
     """The contrast ratio of WCAG."""
     low, high = sorted(float(linear(each) @ [0.2126, 0.7152, 0.0722]) for each in (one, other))
     return (high + 0.05) / (low + 0.05)
-
-
-def test_a_legend_has_fewer_columns_for_long_names() -> None:
-    widths = [
-        int(re.findall(r"\d+", legend([name]).to_dict()["columns"]["expr"])[-1])
-        for name in ("isotonic", "isotonic (version 1, trajectories 16)", "x" * 200)
-    ]
-    assert widths[0] == 110
-    assert widths[0] < widths[1] < widths[2] <= 300  # Labels of more than 240 pixels are cut.

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-import time
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prmcal.dashboard.formats import escaped, with_formulas
+from prmcal.dashboard.formats import with_formulas
 
 
 @pytest.mark.parametrize(
@@ -54,17 +53,5 @@ def test_text_outside_formulas_is_escaped(text: str) -> None:
     assert re.search(r"[!-/:-@\[-`{-~]", rest) is None
 
 
-def test_addresses_and_arrows_are_not_rewritten() -> None:
-    shown = with_formulas("see https://a.b -> c\u202e")
-    assert shown == f"see `https://a.b` `->` c{escaped(chr(92) + 'u202e')}"
-
-
 def test_lines_are_kept() -> None:
     assert with_formulas("a\nb") == "a  \nb"
-
-
-@pytest.mark.parametrize("piece", [r"\(", "$x", "-", r"\boxed{", "$$", "@", "x--"])
-def test_no_text_takes_long(piece: str) -> None:
-    begin = time.process_time()
-    with_formulas(piece * 5000)
-    assert time.process_time() - begin < 10

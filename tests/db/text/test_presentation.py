@@ -20,10 +20,6 @@ from tests.db import factory
 from tests.measured import DESCRIBED
 
 
-def test_every_coordinate_has_a_title_in_the_order_of_columns() -> None:
-    assert tuple(COORDINATE_TITLES) == COORDINATES
-
-
 def test_main_metrics_belong_to_their_leaderboard() -> None:
     for name, text in LEADERBOARDS.items():
         assert {DESCRIBED[metric].leaderboard for metric in text.main_metrics} == {name}
@@ -33,14 +29,6 @@ def test_a_legend_explains_every_mark() -> None:
     for marks in (MARKS, SYMBOLS):
         legend = leaderboard_legend(marks)
         assert [mark for mark in marks.values() if f"{mark}: " not in legend] == []
-
-
-def test_directions_and_titles_are_words() -> None:
-    directions = {
-        name: DESCRIBED[name].direction for name in ("brier", "signed_error", "budget_ratio", "of_a_plugin")
-    }
-    assert list(directions.values()) == ["lower is better", "closer to 0 is better", "", ""]
-    assert (DESCRIBED.title("adaptive_ce"), DESCRIBED.title("of_a_plugin")) == ("Adaptive CE", "Of a plugin")
 
 
 @pytest.mark.parametrize("name", ["calibration", "scaling"])

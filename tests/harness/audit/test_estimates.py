@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from prmcal.harness.audit.audit import Audit, audit
-from prmcal.harness.audit.estimates import CALIBRATORS, Number, Rows, draws_of, fitted, needed, predicted
+from prmcal.harness.audit.estimates import CALIBRATORS, Number, Rows, fitted, needed, predicted
 from tests.conftest import ROOT
 
 QUESTIONS, SOLUTIONS = 150, 4
@@ -144,13 +144,6 @@ def test_the_questions_that_would_be_needed() -> None:
     # 2.8 standard errors, where the half width is 1.96 of them: (2.8 / 1.96 * 2) ** 2 times as many questions.
     assert needed(gain) == pytest.approx(100 * (2.8 / 1.96 * 2) ** 2, rel=0.01)
     assert needed(Number(0.0, -1, 1, 5)) is None
-
-
-@pytest.mark.parametrize(
-    ("n", "labels"), [(1, [0, 1, 1]), (8, [0.125, 0.5]), (32, [1 / 32, 0.5]), (1000, [0.12345])]
-)
-def test_the_draws_behind_a_rate(n: int, labels: list[float]) -> None:
-    assert draws_of(np.array(labels, dtype=float)) == n
 
 
 def test_a_fit_to_many_prefixes_is_that_to_all_of_them(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -88,13 +88,6 @@ def test_samples_to_an_accuracy_are_the_first_that_reach_it() -> None:
         assert samples_to(costs, accuracies, np.array([wanted]), MOST)[0] == pytest.approx(expected)
 
 
-def test_the_saving_over_oneself_is_nothing() -> None:
-    _, fixed = world()
-    ids = np.arange(fixed.questions)
-    assert saving(ids, fixed, fixed, MOST, 0.95).value() == 0
-    assert area_gain(ids, fixed, fixed, MOST).value() == 0
-
-
 def test_a_strategy_that_draws_half_as_many_saves_half() -> None:
     _, fixed = world()
     half = curve(np.maximum(fixed.costs / 2, 1), fixed.accuracies)

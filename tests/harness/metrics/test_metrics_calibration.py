@@ -56,11 +56,6 @@ def test_worked_example() -> None:
     assert value("adaptive_ce", rows, bins=2) == pytest.approx((0.25 + 0.75) / 1.5 / 2)
 
 
-def test_a_reward_of_one_belongs_to_the_last_bin_and_an_edge_to_the_bin_above() -> None:
-    table = reliability_bins(make_rows([0.1, 0.95, 1.0], [1, 1, 0]))
-    assert table["count"].tolist() == [0, 1, 0, 0, 0, 0, 0, 0, 0, 2]
-
-
 @pytest.mark.parametrize("bins", [3, 7, 10, 15, 20, 100])
 def test_every_edge_is_in_the_bin_above_it(bins: int) -> None:
     edges = np.array([k / bins for k in range(bins + 1)])
@@ -89,16 +84,6 @@ def test_adaptive_bins_share_tied_rewards_evenly() -> None:
     rows = make_rows([0.5] * 4, [1, 1, 0.25, 0.25])
     assert value("adaptive_ce", rows, bins=2) == pytest.approx(0.125)
     assert value("adaptive_ce", rows, bins=3) == pytest.approx(0.125)
-
-
-def test_adaptive_bins_are_the_plain_ones_where_the_bins_divide_the_rows() -> None:
-    generator = np.random.default_rng(3)
-    rows = make_rows(generator.random(120), generator.integers(0, 9, 120) / 8)
-    order = np.argsort(rows.reward)
-    gaps = [
-        abs(rows.reward[part].mean() - rows.success_rate[part].mean()) for part in np.array_split(order, 10)
-    ]
-    assert value("adaptive_ce", rows, bins=10) == pytest.approx(np.mean(gaps), abs=1e-12)
 
 
 @settings(max_examples=60, deadline=None)
@@ -192,12 +177,6 @@ def test_reliability_bins_have_intervals_only_where_two_questions_are() -> None:
     assert np.isnan(table.low[[1, 5, 9]]).all() and np.isnan(table.high[[1, 5, 9]]).all()
     assert table.low[0] == pytest.approx(0) and 0.9 < table.high[0] <= 1  # Two questions say little.
     assert table.lower[0] == 0 and table.upper.iloc[-1] == 1
-
-
-def test_signed_errors_fall_into_bins_from_minus_one_to_one() -> None:
-    table = signed_error_bins(make_rows([0, 0.5, 1, 1], [1, 0.5, 0, 0.5]), bins=4)
-    assert table.lower.tolist() == [-1, -0.5, 0, 0.5] and table.upper.tolist() == [-0.5, 0, 0.5, 1]
-    assert table["count"].tolist() == [1, 0, 1, 2]
 
 
 @pytest.mark.parametrize(

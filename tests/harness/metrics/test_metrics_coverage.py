@@ -12,7 +12,7 @@ from scipy.stats import norm
 
 from prmcal.db.statistics.bootstrap import Bootstrap, estimate
 from prmcal.registry.contracts.metric import PrefixRows
-from prmcal.registry.metrics.coverage import GRID, Coverage, divided_point, fit_mixing
+from prmcal.registry.metrics.coverage import Coverage
 from prmcal.registry.plugins import metrics
 from tests.arrays import Bools, Floats, Ints
 from tests.measured import statistic, value
@@ -193,38 +193,6 @@ def test_the_words_of_a_level_say_which_and_what_is_ideal() -> None:
     words = [Coverage().described(level) for level in (0.1, 0.5)]
     assert words[0].endswith("(level 0.1, or a point estimate): 0.9 is ideal.")
     assert words[1].endswith("(the median): 0.5 is ideal.")
-
-
-def test_the_distribution_of_p_explains_the_counts_and_its_derivatives_by_counts_are_right() -> None:
-    random = np.random.default_rng(4)
-    p = random.beta(2, 1, 20_000)
-    k = np.bincount(random.binomial(8, p), minlength=9).astype(float)
-    outcomes = (np.arange(9), np.full(9, 8))
-    mass = np.stack([k, k[::-1]])
-    mixing = fit_mixing(mass, *outcomes)
-    np.testing.assert_allclose(mixing.density.sum(axis=1), 1)
-    np.testing.assert_allclose(mixing.density @ GRID, [2 / 3, 1 / 3], atol=0.01)
-    np.testing.assert_allclose(
-        np.cumsum(mixing.density[0])[10:-10], np.interp(GRID, GRID, GRID**2)[10:-10], atol=0.06
-    )
-    by_density = random.normal(size=mixing.density.shape)
-    by_mass = mixing.by_mass(by_density)
-    np.testing.assert_allclose((mass * by_mass).sum(axis=1), 0, atol=1e-9)
-    step = 0.1
-    for group in range(2):
-        for outcome in range(9):
-            moved = np.zeros(mass.shape)
-            moved[group, outcome] = step
-            more, less = (fit_mixing(each, *outcomes).density for each in (mass + moved, mass - moved))
-            slope = (by_density * (more - less)).sum() / (2 * step)
-            np.testing.assert_allclose(slope, by_mass[group, outcome], atol=1e-6 * np.abs(by_mass).max())
-
-
-def test_a_bound_divides_the_values_that_a_point_of_the_grid_stands_for() -> None:
-    point, share = divided_point(np.array([1e-9, 0.009, 0.5, 0.505, 1.0]))
-    middle = len(GRID) // 2
-    np.testing.assert_array_equal(point, [1, 1, middle, middle, len(GRID) - 2])
-    np.testing.assert_allclose(share, [1, 0.7, 0.5, 0.25, 0], atol=1e-6)
 
 
 @pytest.mark.parametrize("follow_ups", [4, 8])

@@ -81,43 +81,6 @@ def test_proposition_3_keeping_k_ias_prefixes_reaches_its_target(
         assert kept == len(prefixes)
 
 
-@pytest.mark.parametrize("target", TARGETS)
-def test_propositions_2_and_3_by_simulation(target: float) -> None:
-    random = np.random.default_rng(2)
-    found_m, found_k = [], []
-    for _ in range(TRIALS):
-        chances = np.sort(random.uniform(0.05, 0.6, 8))[::-1]
-        found_m.append(succeeds(chances, expansions_needed(chances, target, 10**6), random).any())
-        kept = beams_needed(chances, target, 12, 8)
-        if samples_needed(chances[kept - 1], target) <= kept * 12:
-            found_k.append(succeeds(chances[:kept], 12, random).any())
-    assert reaches(np.array(found_m), target)
-    assert len(found_k) > TRIALS / 2 and reaches(np.array(found_k), target)
-
-
-@pytest.mark.parametrize("level", [0.1, 0.5])
-@pytest.mark.parametrize("target", [0.5, 0.99])
-def test_theorem_1_a_conformal_quantile_reaches_its_share_of_the_target(level: float, target: float) -> None:
-    """One-sided split conformal quantile regression over difficulty; N is not bounded."""
-    random = np.random.default_rng(3)
-    shares = []
-    for _ in range(60):
-        seen = random.uniform(0, 1, 400)
-        chance = np.clip(seen + random.normal(0, 0.2, 400), 0.01, 0.99)
-        fit, held = slice(0, 200), slice(200, 400)
-        guess = np.clip(np.quantile(chance[fit] - seen[fit], 0.4) + seen, 0, 1)  # a quantile that is too high
-        errors = np.sort(guess[held] - chance[held])
-        rank = int(np.ceil((1 - level) * (len(errors) + 1)))
-        shift = errors[min(rank, len(errors)) - 1]
-        new = random.uniform(0, 1, 200)
-        new_chance = np.clip(new + random.normal(0, 0.2, 200), 0.01, 0.99)
-        quantile = np.clip(np.quantile(chance[fit] - seen[fit], 0.4) + new - shift, 0, 1)
-        samples = adaptive_samples(quantile, target, 10**9)
-        shares.append(succeeds(new_chance, samples, random).mean())
-    error = np.std(shares) / np.sqrt(len(shares))
-    assert np.mean(shares) >= target * (1 - level) - 4 * error
-
-
 def test_n_ias_at_its_edges() -> None:
     assert adaptive_samples([0.0, 1.0, 1e-300], 0.99, 64).tolist() == [64, 1, 64]
     # Clipped at 1e-4: a probability just above 0 asks for a lot, never for everything there is.

@@ -143,13 +143,6 @@ def test_a_comparison_is_shown_as_a_table(opened: prmcal.Run) -> None:
         opened.compare(place[0], place[0])
 
 
-def test_the_repr_says_what_was_run_and_how_it_ended(opened: prmcal.Run) -> None:
-    assert re.fullmatch(
-        rf"Run of the grid '.+' in {opened.directory}: \d+ cells, \d+ done, 1 failed(, \d+ pending)?",
-        repr(opened),
-    )
-
-
 @pytest.mark.parametrize(
     ("grid", "error", "message"),
     [

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -82,16 +80,6 @@ def test_a_temperature_that_the_states_tell_is_found() -> None:
     plain = log_loss(flat.predict(features.logit)[:, 0], k, n)
     adaptive = log_loss(fitted.predict(features)[:, 0], k, n)
     assert plain - adaptive > 0.7 * (plain - best) > 0.01
-
-
-def test_states_that_say_nothing_give_the_one_best_temperature() -> None:
-    features, k, n = world(100, 2)
-    silent = HiddenStates(np.zeros_like(features.states), features.parents, features.leaves, features.logit)
-    fitted = ats().fit(silent, k, n)
-    expected = (
-        create_as(TemperatureScaling, calibrators, "temperature").fit(features.logit, k, n).temperature_
-    )
-    np.testing.assert_allclose(fitted.temperatures(silent), expected, rtol=0.05)
 
 
 def test_noise_in_the_states_costs_little() -> None:
@@ -231,11 +219,3 @@ def test_bad_calibration_data_is_refused(
 def test_a_width_that_the_heads_do_not_divide_is_refused() -> None:
     with pytest.raises(InvalidArgumentsError, match=r"must be a multiple of twice the 'heads', 8\. Got 20"):
         ats(width=20, heads=4)
-
-
-def test_creating_it_loads_no_torch() -> None:
-    code = (
-        "import sys; from prmcal.registry.plugins import calibrators; calibrators.create('ats'); "
-        "sys.exit('torch' in sys.modules)"
-    )
-    assert subprocess.run([sys.executable, "-c", code], timeout=600, check=False).returncode == 0

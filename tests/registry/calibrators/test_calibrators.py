@@ -203,13 +203,6 @@ def test_isotonic_is_that_of_scikit_learn_and_rises() -> None:
     assert (np.diff(calibrator.predict(grid)[:, 0]) >= 0).all()
 
 
-def test_isotonic_is_constant_within_a_block_and_linear_between_blocks() -> None:
-    reward, k = np.array([0.1, 0.3, 0.5, 0.9]), np.array([2, 0, 2, 4])  # The first two become one block.
-    calibrator = calibrators.create("isotonic").fit(reward, k, np.full(4, 4))
-    found = calibrator.predict(np.array([0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.7, 0.9, 1.0]))[:, 0]
-    np.testing.assert_allclose(found, [0.25, 0.25, 0.25, 0.25, 0.375, 0.5, 0.75, 1, 1])
-
-
 def test_histogram_pools_follow_ups_and_fills_empty_bins_between_their_neighbours() -> None:
     calibrator = create_as(HistogramBinning, calibrators, "histogram", bins=5)
     calibrator.fit(np.array([0.25, 0.3, 1.0]), np.array([1, 6, 4]), np.array([2, 8, 4]))

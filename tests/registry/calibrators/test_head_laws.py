@@ -7,13 +7,10 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.optimize import approx_fprime
 from scipy.stats import beta, betabinom
 
-from prmcal.registry.calibrators import beta_law
-from prmcal.registry.calibrators import networks as monotone_network
-from prmcal.registry.calibrators.beta_law import beta_quantiles, mean_and_size, negative_log_likelihood
-from prmcal.registry.calibrators.ensemble import beta_mixture_quantiles, fit_mixture_size, weighted_quantiles
+from prmcal.registry.calibrators.beta_law import beta_quantiles, negative_log_likelihood
+from prmcal.registry.calibrators.ensemble import beta_mixture_quantiles, weighted_quantiles
 from prmcal.registry.calibrators.networks import INTERVALS, MonotoneNetwork
 
 SEEDS = st.integers(0, 2**32 - 1)
@@ -29,21 +26,6 @@ def test_the_likelihood_is_that_of_the_beta_binomial_distribution(seed: int, siz
     without = betabinom.logpmf(k, n, mean * size + 1e-6, (1 - mean) * size + 1e-6)
     choose = betabinom.logpmf(k, n, 1, 1) + negative_log_likelihood(np.full(6, 0.5), np.full(6, 2.0), k, n)
     np.testing.assert_allclose(-found + choose, without, atol=1e-4)
-
-
-@given(SEEDS)
-def test_the_gradient_is_that_of_the_loss(seed: int) -> None:
-    random = np.random.default_rng(seed)
-    inputs, n = random.normal(size=(20, 3)), random.integers(1, 9, 20)
-    k, cost = random.binomial(n, random.random(20)), 0.05 * random.random(20)
-    pulled, strength = random.normal(size=8), random.random(8)
-    at = random.normal(size=8)
-
-    def loss(flat: np.ndarray) -> float:
-        return beta_law._loss(flat, inputs, k, n, cost, pulled, strength, 1e-4)[0]
-
-    gradient = beta_law._loss(at, inputs, k, n, cost, pulled, strength, 1e-4)[1]
-    np.testing.assert_allclose(gradient, approx_fprime(at, loss, 1e-6), atol=1e-4)
 
 
 @given(SEEDS)
@@ -68,13 +50,6 @@ def test_quantiles_next_to_zero_do_not_cross() -> None:
     assert (np.diff(found, axis=1) >= 0).all()
 
 
-def test_mean_and_size_are_linear_before_their_links() -> None:
-    law = np.array([[1.0, 2.0, -1.0], [0.0, 1.0, 0.5]])
-    mean, size = mean_and_size(law, 0.25, np.array([[1.0, 0.0], [0.0, 3.0]]))
-    np.testing.assert_allclose(mean, [0.5, 1 / (1 + np.exp(-5))])
-    np.testing.assert_allclose(size, np.log1p(np.exp([0.5, 3.5])) + 0.25)
-
-
 @given(SEEDS, st.integers(1, 8))
 def test_weighted_quantiles_rise_within_the_points(seed: int, points: int) -> None:
     random = np.random.default_rng(seed)
@@ -85,12 +60,6 @@ def test_weighted_quantiles_rise_within_the_points(seed: int, points: int) -> No
     # A point of weight w is the same as two points of weight w/2, up to the interpolation between the two.
     order = random.permutation(points)
     np.testing.assert_array_equal(weighted_quantiles(values[:, order], weights[:, order], LEVELS), found)
-
-
-def test_equal_weights_give_the_hazen_quantiles() -> None:
-    values = np.random.default_rng(0).random((3, 20))
-    expected = np.quantile(values, LEVELS, axis=1, method="hazen").T
-    np.testing.assert_allclose(weighted_quantiles(values, np.full((3, 20), 0.05), LEVELS), expected)
 
 
 @given(SEEDS, st.floats(3, 100))
@@ -104,17 +73,6 @@ def test_the_share_of_a_mixture_below_its_quantile_is_the_level(seed: int, size:
     np.testing.assert_allclose(one, beta_quantiles(means[:, 0], np.full(3, size), LEVELS), atol=1e-6)
 
 
-@pytest.mark.parametrize("size", [0.8, 5.0, 60.0])
-def test_the_size_of_a_mixture_is_found(size: float) -> None:
-    random = np.random.default_rng(1)
-    means, weights = random.uniform(0.1, 0.9, (6000, 3)), random.dirichlet(np.ones(3), 6000)
-    chosen = (weights.cumsum(1) < random.random((6000, 1))).sum(1)
-    mean = means[np.arange(6000), np.minimum(chosen, 2)]
-    n = np.full(6000, 16)
-    k = random.binomial(n, random.beta(size * mean, size * (1 - mean)))
-    assert fit_mixture_size(means, weights, k, n) == pytest.approx(size, rel=0.2)
-
-
 @given(SEEDS)
 def test_a_monotone_network_rises_for_all_weights_and_inputs(seed: int) -> None:
     torch.manual_seed(seed)
@@ -125,27 +83,3 @@ def test_a_monotone_network_rises_for_all_weights_and_inputs(seed: int) -> None:
         knots = network(10 * torch.randn(7, 3))
     assert knots.shape == (7, INTERVALS + 1)
     assert (knots.diff(dim=1) >= 0).all()
-
-
-@given(SEEDS)
-def test_the_losses_are_those_of_their_definitions(seed: int) -> None:
-    random = np.random.default_rng(seed)
-    knots = np.sort(random.normal(0, 2, (4, INTERVALS + 1)), axis=1)
-    n = random.integers(1, 9, 4)
-    k = random.binomial(n, 0.5)
-    middles = 1 / (1 + np.exp(-(knots[:, 1:] + knots[:, :-1]) / 2))
-    likelihood = np.mean(middles ** k[:, None] * (1 - middles) ** (n - k)[:, None], axis=1)
-    found = monotone_network._negative_log_likelihood(*map(torch.tensor, (knots, k, n)))
-    assert float(found) == pytest.approx(-np.log(likelihood).mean())
-    rates, levels = random.random(4), random.random((4, 3))
-    quantiles = np.stack(
-        [
-            1 / (1 + np.exp(-np.interp(level, np.linspace(0, 1, INTERVALS + 1), row)))
-            for level, row in zip(levels, knots, strict=True)
-        ]
-    )
-    short = rates[:, None] - quantiles
-    expected = np.where(short > 0, levels * short, (levels - 1) * short).mean()
-    assert float(monotone_network._pinball(*map(torch.tensor, (knots, rates, levels)))) == pytest.approx(
-        expected
-    )

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy.special import expit, logit
 from sklearn.linear_model import LogisticRegression
 
-from prmcal.registry.calibrators.logit import BetaCalibration, PlattScaling, fit_logistic
+from prmcal.registry.calibrators.logit import BetaCalibration, PlattScaling
 from prmcal.registry.plugins import calibrators
 from tests.arrays import Floats, Ints
 from tests.registry.create import create_as
@@ -140,8 +140,3 @@ def test_rewards_that_round_to_0_and_1_are_told_apart() -> None:
     logits = np.array([-60.0, -45.0, 45.0, 60.0])
     fitted = beta().fit(logits, np.array([0, 2, 6, 8]), np.full(4, 8))
     assert (np.diff(fitted.predict(logits)[:, 0]) > 0.05).all()
-
-
-def test_without_information_the_weights_are_those_of_the_centre() -> None:
-    fitted, _ = fit_logistic(np.zeros((3, 2)), np.array([1, 2, 3]), np.full(3, 4), np.array([2.0, -1.0]))
-    np.testing.assert_allclose(fitted, [2, -1], atol=1e-9)

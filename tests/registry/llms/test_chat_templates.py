@@ -14,8 +14,6 @@ from typing import Any
 
 import pytest
 import transformers.utils.chat_template_utils as transformers_templates
-from hypothesis import given
-from hypothesis import strategies as st
 
 from prmcal import Prefix
 from prmcal.errors import InvalidArgumentsError, PluginFailedError
@@ -69,15 +67,6 @@ def test_shipped_templates_write_the_formats_of_their_models() -> None:
     assert (
         PromptFormat("qwen-2.5", None).render(PROBE, {"bos_token": "<s>"}).startswith("<s><|im_start|>user\n")
     )
-
-
-@given(st.text(min_size=1), st.none() | st.text(min_size=1), st.sampled_from(sorted(shipped_templates())))
-def test_question_and_system_prompt_are_written_as_they_are(
-    question: str, system: str | None, name: str
-) -> None:
-    prompt = PromptFormat(name, system).render(question, LLAMA)
-    assert question in prompt
-    assert system is None or system in prompt
 
 
 def test_the_native_template_of_a_model_can_be_written_as_a_file(tmp_path: Path) -> None:

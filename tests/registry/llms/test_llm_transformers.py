@@ -119,13 +119,6 @@ def test_text_and_reason_at_a_stop_string(policy: TransformersLLM) -> None:
     assert met > 5
 
 
-def test_the_system_prompt_comes_first(policy_folder: Path, policy: TransformersLLM) -> None:
-    told = llms.create("transformers", checkpoint=str(policy_folder), system_prompt="Be brief.")
-    sampling = Sampling(temperature=0.01, max_tokens=12)
-    assert told.generate(PREFIXES, 1, sampling, seed=0) != policy.generate(PREFIXES, 1, sampling, seed=0)
-    assert told.identity() != policy.identity()
-
-
 def test_a_prefix_without_room_is_a_clear_failure(policy: TransformersLLM) -> None:
     with pytest.raises(PluginFailedError, match=r"leaves no room for a completion.*512 tokens"):
         policy.generate([Prefix("7 " * 600)], 1, Sampling(max_tokens=5), seed=0)

@@ -8,49 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from transformers import AutoModelForCausalLM, DynamicCache, Qwen2Config, Qwen2ForCausalLM
+from transformers import AutoModelForCausalLM, Qwen2Config, Qwen2ForCausalLM
 
-from prmcal.registry.llms.sampling import Row, SharedPrompts, sample_rows
+from prmcal.registry.llms.sampling import Row, sample_rows
 
 HEADS, QUERIES, WIDTH = 2, 6, 8
-
-
-def cached(keys: torch.Tensor, values: torch.Tensor) -> DynamicCache:
-    cache = DynamicCache()
-    cache.update(keys, values, 0)
-    return cache
-
-
-def dense(
-    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, mask: torch.Tensor, scaling: float
-) -> torch.Tensor:
-    """Attention with a copy of the prompt for every row, head by head."""
-    repeated = [x.repeat_interleave(QUERIES // HEADS, dim=1) for x in (key, value)]
-    scores = (query @ repeated[0].transpose(-1, -2)) * scaling
-    weights = scores.masked_fill(~mask[:, None, None, :], -torch.inf).softmax(-1)
-    return (weights @ repeated[1]).transpose(1, 2)
-
-
-@pytest.mark.parametrize("chosen", [[0, 0, 1, 1, 2, 2], [2, 0, 1, 0, 0], [0], [1, 1, 1, 1]])
-@pytest.mark.parametrize("widths", [[5, 5, 5], [2, 5, 1]])
-def test_attention_to_a_shared_prompt_is_attention_to_a_copy(chosen: list[int], widths: list[int]) -> None:
-    torch.manual_seed(len(chosen))
-    prompts = torch.randn(2, 3, HEADS, 5, WIDTH)
-    mask = torch.arange(5) >= 5 - torch.tensor(widths)[:, None]
-    shared = SharedPrompts(cached(prompts[0], prompts[1]), mask, torch.tensor(chosen))
-    kept = torch.arange(len(chosen))
-    # All rows, then fewer, then one. Prompts without rows are dropped.
-    for _ in range(3):
-        rows = torch.tensor(chosen)[kept]
-        query = torch.randn(len(rows), QUERIES, 1, WIDTH)
-        own = torch.randn(2, len(rows), HEADS, 4, WIDTH)
-        whole = torch.cat([prompts[:, rows], own], dim=3)
-        seen = torch.cat([mask[rows], torch.ones(len(rows), 4, dtype=torch.bool)], dim=1)
-        expected = dense(query, whole[0], whole[1], seen, 0.3)
-        torch.testing.assert_close(shared.attend(0, query, own[0], own[1], 0.3), expected)
-        stay = torch.arange(len(kept))[len(kept) // 2 :]
-        shared.keep(stay)
-        kept = kept[stay]
 
 
 def sampled(model: Any, limit: int = 30) -> list[list[int]]:

@@ -11,7 +11,6 @@ from prmcal.registry.prms.token_tree import (
     build_token_tree,
     collate_token_trees,
     depth_first,
-    shared_length,
     token_tree_size,
 )
 
@@ -19,28 +18,6 @@ from prmcal.registry.prms.token_tree import (
 def ancestor_mask(parents: np.ndarray) -> np.ndarray:
     place, end = depth_first(parents)
     return (place[:, None] >= place) & (place[:, None] < end)
-
-
-def test_shared_beginnings_are_merged_and_equal_sequences_share_a_leaf() -> None:
-    tree = build_token_tree([[5, 6, 7], [5, 6, 8, 9], [5, 6], [5, 6, 7]])
-    assert tree.input_ids.tolist() == [5, 6, 7, 8, 9]
-    assert tree.position_ids.tolist() == [0, 1, 2, 2, 3]
-    assert tree.parents.tolist() == [-1, 0, 1, 1, 3]
-    assert tree.leaves.tolist() == [2, 4, 1, 2]
-    assert all(
-        array.dtype == np.int64 for array in (tree.input_ids, tree.position_ids, tree.parents, tree.leaves)
-    )
-
-
-def test_sequences_without_a_common_first_token_are_a_forest() -> None:
-    tree = build_token_tree([[1, 2], [3, 2]])
-    assert tree.parents.tolist() == [-1, 0, -1, 2]
-    assert ancestor_mask(tree.parents).astype(int).tolist() == [
-        [1, 0, 0, 0],
-        [1, 1, 0, 0],
-        [0, 0, 1, 0],
-        [0, 0, 1, 1],
-    ]
 
 
 @given(st.lists(st.lists(st.integers(0, 2), min_size=1, max_size=8), min_size=1, max_size=12))
@@ -52,13 +29,6 @@ def test_every_distinct_beginning_is_one_node(sequences: list[list[int]]) -> Non
         path = np.flatnonzero(ancestor_mask(tree.parents)[leaf])
         assert tree.input_ids[path].tolist() == sequence
         assert tree.position_ids[path].tolist() == list(range(len(sequence)))
-
-
-@given(*[st.lists(st.integers(0, 1), max_size=9)] * 2)
-def test_the_shared_length_is_where_they_first_differ(first: list[int], second: list[int]) -> None:
-    pairs = zip(first, second, strict=False)
-    differ = (place for place, (left, right) in enumerate(pairs) if left != right)
-    assert shared_length(first, second) == next(differ, min(len(first), len(second)))
 
 
 def test_mask_equals_walking_up_the_tree() -> None:

@@ -270,10 +270,3 @@ def test_progress_is_reported(features: ScoredPrefixes) -> None:
     assert lines
     assert lines[-1].startswith("epoch 2 of 2, loss 0.")
     assert lines[-1].endswith(", 0 s left")
-
-
-@pytest.mark.parametrize("rate", [0, 8])
-def test_labels_that_are_all_equal_pull_every_quantile_there(rate: int, features: ScoredPrefixes) -> None:
-    n = np.full(len(features), 8)
-    predicted = create(epochs=10).fit(features, np.full(len(features), rate), n).predict(features)
-    assert np.abs(predicted - rate / 8).mean() < 0.1

@@ -16,11 +16,9 @@ from prmcal import Prefix
 from prmcal.errors import PluginFailedError
 from prmcal.registry.calibrators.lora.fitting import (
     batch_parts,
-    pack,
     plan_batches,
     quantile_loss,
     token_ids,
-    trajectories_of,
 )
 from prmcal.registry.calibrators.lora.model import adapted, lora_config, quantile_model
 from prmcal.registry.plugins import prms
@@ -36,11 +34,6 @@ TRAJECTORIES = (
 PREFIXES = tuple(
     Prefix(question, steps[:count]) for question, steps in TRAJECTORIES for count in range(len(steps) + 1)
 )
-
-
-def test_trajectories_are_told_apart() -> None:
-    assert [len(rows) for rows in trajectories_of(PREFIXES)] == [3, 4, 3, 2, 1]
-    assert np.concatenate(trajectories_of(PREFIXES)).tolist() == list(range(len(PREFIXES)))
 
 
 @given(
@@ -67,17 +60,6 @@ def test_the_order_changes_with_the_epoch_and_the_seed() -> None:
     (other,) = plan_batches(units, 10, 1, 1)
     assert first != second
     assert first != [rows.tolist() for rows in other]
-
-
-@pytest.mark.parametrize("tree_tokens", [1, 20, 40, 10_000])
-def test_packing_takes_every_prefix_once_and_keeps_trajectories_together(tree_tokens: int) -> None:
-    sequences = [tuple(f"<{p.question}>{''.join(p.steps)}".encode()) for p in PREFIXES]
-    prm: Any = prms.create("qwen", checkpoint="nano:prm", tree_tokens=tree_tokens, batch_tokens=200)
-    passes = pack(PREFIXES, sequences, prm)
-    trees = [tree for each in passes for tree in each]
-    assert sorted(index for tree in trees for index in tree) == list(range(len(PREFIXES)))
-    assert len(trees) == {1: 4, 20: 4, 40: 2, 10_000: 1}[tree_tokens]
-    assert {4, 5, 6} <= set(next(tree for tree in trees if 6 in tree))
 
 
 def test_a_prefix_that_is_too_long_is_refused(reward_folder: Path) -> None:

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from prmcal.errors import PluginFailedError
-from prmcal.registry.calibrators.lora.model import QuantileHead, linear_form
+from prmcal.registry.calibrators.lora.model import QuantileHead
 
 LogOdds = Callable[[torch.Tensor], torch.Tensor]
 WIDTH = 16
@@ -48,22 +48,6 @@ def test_it_starts_at_the_own_log_odds(name: str, log_odds: LogOdds) -> None:
     started = QuantileHead(head, log_odds, 4)(hidden)
     assert started.shape == (5, 7, 4)
     torch.testing.assert_close(started, log_odds(head(hidden))[..., None].expand(5, 7, 4), rtol=0, atol=1e-6)
-
-
-@pytest.mark.parametrize(
-    ("log_odds", "slope", "offset"),
-    [(good_minus_bad, [-1.0, 1.0, 0.0], 0.0), (shifted, [2.0, 0.0, 0.0], -0.5)],
-)
-def test_a_linear_readout_is_found_to_be_one(log_odds: LogOdds, slope: list[float], offset: float) -> None:
-    found = linear_form(log_odds, nn.Linear(WIDTH, 3))
-    assert found is not None
-    assert found[0].tolist() == slope
-    assert found[1].item() == offset
-
-
-@pytest.mark.parametrize("log_odds", [not_negative, nearly_linear])
-def test_another_is_not(log_odds: LogOdds) -> None:
-    assert linear_form(log_odds, nn.Linear(WIDTH, 3)) is None
 
 
 def test_the_quantiles_have_weights_of_their_own() -> None:
