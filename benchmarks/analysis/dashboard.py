@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from prmcal.db import catalog
-from prmcal.db.metrics import cell_id
+from prmcal.db.metrics import Leaderboard, cell_id
 from prmcal.db.queries.curves import ExactCurves
 from prmcal.db.reader import engine_for
 from prmcal.db.run_folder import database_path
@@ -80,7 +80,7 @@ def describe(writer: Writer) -> None:
                 question_id=f"q{number:04}",
                 text=f"What is {number} plus {number}? " * 5,
                 answer=str(2 * number),
-                level=number % 5 + 1,
+                level=str(number % 5 + 1),
                 subject="sums",
             )
             for number in range(QUESTIONS)
@@ -106,7 +106,6 @@ def job(kind: str, place: tuple[str, ...], *inputs: tuple[str, ...], **columns: 
         kind=kind,
         split="test",
         parameters={"shards": shards, "bootstrap": BOOTSTRAP},
-        seed=1,
         status="done",
         shards=16,
         **columns,
@@ -121,32 +120,17 @@ def cells_of(llm: str, prm: str, calibrator: str, dataset: str) -> list[Base]:
     rows = job("calibrated", place, ("score", llm, prm, dataset), **here)
     rows += job("calibration_metrics", place, calibrated, success, **here)
     rows += job("curves", place, ("rollout", llm, dataset), calibrated, **here)
-    named: dict[str, Any] = {"prm": prm, "calibrator": calibrator}
-    board = cell_id("calibration", llm, dataset, **named)
-    done = {"status": "done", **here}
-    rows.append(
-        Cell(
-            cell_id=board,
-            leaderboard="calibration",
-            job_key="-".join(("calibration_metrics", *place)),
-            **done,
-        )
-    )
+
+    def cell(board: Leaderboard, kind: str, **at: Any) -> Cell:
+        name = cell_id(board, llm, dataset, prm=prm, calibrator=calibrator, **at)
+        key = "-".join((kind, *place))
+        return Cell(cell_id=name, leaderboard=board, job_key=key, status="done", **here, **at)
+
+    rows.append(cell("calibration", "calibration_metrics"))
     for strategy in STRATEGIES:
-        scaled = cell_id("scaling", llm, dataset, **named, strategy=strategy, target=0.99, level=0.1)
-        key = f"strategy-{strategy}"
-        rows += job(key, place, ("rollout", llm, dataset), calibrated, **here)
-        rows.append(
-            Cell(
-                cell_id=scaled,
-                leaderboard="scaling",
-                strategy=strategy,
-                target=0.99,
-                level=0.1,
-                job_key="-".join((key, *place)),
-                **done,
-            )
-        )
+        kind = f"strategy-{strategy}"
+        rows += job(kind, place, ("rollout", llm, dataset), calibrated, **here)
+        rows.append(cell("scaling", kind, strategy=strategy, target=0.99, level=0.1))
     return rows
 
 
@@ -165,8 +149,8 @@ def fill(path: Path, steps: int) -> None:
             where = f"{llm}-{dataset}"
             run(
                 f"INSERT INTO trajectories SELECT 'rollout-{where}', printf('q%04d', q), t, "
-                f"repeat('{TEXT}', {steps}) || q, {steps}, 300, 100, 'end', q::VARCHAR, 'correct', random() < 0.4 "
-                f"FROM range({QUESTIONS}) a(q), range({POOL}) b(t) ORDER BY q, t"
+                f"repeat('{TEXT}', {steps}) || q, {steps}, 300, 100, 'end', q::VARCHAR, 'boxed', 'correct', "
+                f"random() < 0.4 FROM range({QUESTIONS}) a(q), range({POOL}) b(t) ORDER BY q, t"
             )
             run(
                 f"INSERT INTO successes SELECT 'success-{where}', *, floor(9 * random())::INTEGER, 8, step = {steps} "
@@ -229,7 +213,7 @@ def questions() -> dict[str, Callable[[Path], Any]]:
         "calibration: bins of a cell": lambda path: catalog.reliability(path, CELL),
         "calibration: signed errors of a cell": lambda path: catalog.signed_errors(path, CELL),
         "calibration: provenance of a cell": lambda path: catalog.cell(path, CELL),
-        "trajectories: cells": catalog.cells,
+        "trajectories, compare and runs: cells": catalog.cells,
         "trajectories: questions of a cell": lambda path: catalog.questions(path, CELL),
         "trajectories: most overestimated": lambda path: catalog.worst_prefixes(
             path, CELL, column="calibrated_reward"
@@ -241,7 +225,6 @@ def questions() -> dict[str, Callable[[Path], Any]]:
         "compare: rivals": lambda path: catalog.compare_cells(path, CELL, RIVAL),
         "runs: jobs": catalog.jobs,
         "runs: shards": catalog.planned_shards,
-        "compare and runs: cells": catalog.cells,
     }
 
 

@@ -37,21 +37,14 @@ _ERROR, _BRIER = "signed_error", "brier_corrected"
 
 def record(directory: Path) -> None:
     """Keep the figures of a finished run of the grid `pools`."""
-    from benchmarks.documents.pool_table import (
-        compared,
-    )  # It loads half of prmcal, and texts need only the figures.
+    # It loads half of prmcal, and texts need only the figures.
+    from benchmarks.documents.pool_table import compared
 
     KEPT.mkdir(exist_ok=True)
     rules = pd.DataFrame(
         {
-            "place": each.place,
-            "rule": each.rule,
-            "samples": each.samples,
-            "accuracy": each.accuracy,
-            "rival": each.rival,
-            "difference": each.difference.value,
-            "difference_low": each.difference.low,
-            "difference_high": each.difference.high,
+            **{name: getattr(each, name) for name in ("place", "rule", "samples", "accuracy", "rival")},
+            **each.difference.columns("difference"),
             "questions": each.difference.questions,
         }
         for each in compared(directory)
@@ -59,10 +52,7 @@ def record(directory: Path) -> None:
     table = leaderboard(published_path(directory), "calibration")
     table = table[~table["llm"].str.startswith(_OTHERS)]
     values = [f"{metric}{part}" for metric in (_ERROR, "brier") for part in ("", "_low", "_high")]
-    for name, kept in (
-        ("rules", rules),
-        ("calibration", table[[*_KEY, "calibrator", *values, "questions"]]),
-    ):
+    for name, kept in (("rules", rules), ("calibration", table[[*_KEY, "calibrator", *values, "questions"]])):
         keep(kept, KEPT, name)
 
 

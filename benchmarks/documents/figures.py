@@ -39,26 +39,7 @@ _DEMO_WIDTH = 100
 
 @dataclass(frozen=True, eq=False)
 class Figures:
-    """What the documents quote.
-
-    Attributes
-    ----------
-    ranking : DataFrame
-        The ranking of the calibrators: one row for each, with columns ``<quantity>``, ``<quantity>_low`` and
-        ``<quantity>_high``.
-    calibration, scaling : DataFrame
-        The leaderboards, with their main metrics.
-    league : DataFrame
-        The ranking of the strategies at equal cost, in the same form.
-    overestimation, verification : DataFrame
-        The tables of the benchmarks with these names, as text.
-    world : DataFrame
-        The statistics of each data set, LLM and PRM that `benchmarks.evidence.world` compares with recorded models.
-    demo : str
-        What ``make demo`` prints in the end.
-    about : dict
-        The keys, the times and the machine.
-    """
+    """What the documents quote: rankings, leaderboards, tables of `benchmarks.evidence`, the demo and the machine."""
 
     ranking: pd.DataFrame
     calibration: pd.DataFrame
@@ -115,11 +96,7 @@ def load() -> Figures:
     """Read the figures."""
     tables = {name: pd.read_csv(FIGURES / f"{name}.csv") for name in _TABLES}
     demo = (FIGURES / "demo.txt").read_text(encoding="utf-8")
-    return Figures(
-        **tables,
-        demo=demo,
-        about=json.loads((FIGURES / "about.json").read_text()),
-    )
+    return Figures(**tables, demo=demo, about=json.loads((FIGURES / "about.json").read_text()))
 
 
 def _main_columns(frame: pd.DataFrame, table: Leaderboard) -> pd.DataFrame:

@@ -6,6 +6,7 @@ A sentence that claims more than its numbers say follows an assertion of this cl
 from __future__ import annotations
 
 import math
+import re
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -75,17 +76,6 @@ def _audit() -> str:
     return "\n".join(["```text", found, "```"])
 
 
-def _items(text: str) -> list[list[str]]:
-    """Return the lines of each item of a text. Lines that continue an item begin with a space."""
-    items: list[list[str]] = []
-    for line in text.splitlines():
-        if line.startswith(" ") and items:
-            items[-1].append(line)
-        else:
-            items.append([line])
-    return items
-
-
 def _audit_speed() -> str:
     small, large = pd.read_csv(FIGURES / "audit-speed.csv").to_dict("records")
     assert small["cpu_seconds"] < 20, "a small file takes seconds"
@@ -113,11 +103,11 @@ def _demo(figures: Figures) -> str:
     assert legend, "the legend follows the ranking"
     findings, _, ranking = shown.rpartition("\n\n")
     head, *rows = ranking.splitlines()
-    items = [item for item in _items(findings) if item[0].startswith(_FINDINGS)]
+    # Lines that continue a finding begin with a space.
+    items = [item for item in re.split(r"\n(?! )", findings) if item.startswith(_FINDINGS)]
     assert len(items) == len(_FINDINGS), "each finding of the README is in the overview"
-    lines = [line for item in items for line in item]
     return "\n".join(
-        ["```text", *lines, "", head, *rows[: 1 + _SHOWN], f"(and {len(rows) - 1 - _SHOWN} more)", "```"]
+        ["```text", *items, "", head, *rows[: 1 + _SHOWN], f"(and {len(rows) - 1 - _SHOWN} more)", "```"]
     )
 
 
@@ -127,7 +117,7 @@ def _findings(figures: Figures) -> str:
     raw, papers = rows.loc[_RAW], rows.loc[_PAPERS]
     assert raw["signed_error_low"] > 0, "uncalibrated scores are too high"
     best = rows[rows["rank_low"] == 1].sort_values("cut", ascending=False)
-    cuts = _and([f"`{name}` by {_percents(row, 'cut')}" for name, row in best.head(2).iterrows()])
+    cuts = " and ".join(f"`{name}` by {_percents(row, 'cut')}" for name, row in best.head(2).iterrows())
     also = "" if _PAPERS in best.index[:2] else f", and the paper's `{_PAPERS}` by {_percents(papers, 'cut')}"
     first = figures.league.iloc[0]
     at = nano_places(figures)
@@ -141,16 +131,6 @@ def _findings(figures: Figures) -> str:
         f"At equal cost, {gains} over a fixed n ([league](docs/how-to/league.md)).",
     )
     return numbered(sentences)
-
-
-def _entry(row: pd.Series) -> str:
-    """Return the name of an entry of the league."""
-    with_one = "" if pd.isna(row["calibrator"]) else f" with `{row['calibrator']}`"
-    return f"`{row['strategy']}`{with_one}"
-
-
-def _and(names: Sequence[str]) -> str:
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 def _percents(row: pd.Series, name: str, digits: int = 0) -> str:
@@ -192,11 +172,13 @@ def _league_reading(figures: Figures) -> str:
     votes = 100 * best.loc[list(_ANSWERS_ONLY), "area_gain"]
     ahead = "is ahead of" if first["rank_high"] == 1 else "leads, but is not clearly ahead of all of"
     gain = _points(best.loc[_BY_SCORES], "area_gain")
+    calibrated = "" if pd.isna(first["calibrator"]) else f" with `{first['calibrator']}`"
     return paragraph(
-        f"{_entry(first)} {ahead} the other {others} entries. `{_BY_SCORES}` stops by the scores of the samples in",
-        f"hand and changes the accuracy of a fixed n by {gain} points. IAS changes it by {_span(ias, '+.1f')} points,",
-        f"by the calibrator, and rules that look at answers only by {_span(votes, '+.1f')}. The random orders leave a",
-        f"standard error of at most {100 * figures.league['order_error'].max():.2f} points.",
+        f"`{first['strategy']}`{calibrated} {ahead} the other {others} entries.",
+        f"`{_BY_SCORES}` stops by the scores of the samples in hand and changes the accuracy of a fixed n by",
+        f"{gain} points. IAS changes it by {_span(ias, '+.1f')} points, by the calibrator, and rules that look at",
+        f"answers only by {_span(votes, '+.1f')}. The random orders leave a standard error of at most",
+        f"{100 * figures.league['order_error'].max():.2f} points.",
     )
 
 
@@ -256,14 +238,6 @@ def _against(table: pd.DataFrame, metric: str) -> Callable[[str], str]:
         return f"{better} of {groups}" + (f" (worse in {worse})" if worse else "")
 
     return told
-
-
-def _verification(figures: Figures) -> str:
-    return markdown(figures.verification)
-
-
-def _overestimation(figures: Figures) -> str:
-    return markdown(figures.overestimation)
 
 
 def _best_of_n(figures: Figures) -> str:
@@ -363,7 +337,7 @@ PLACES: Mapping[str, Callable[[Figures], str]] = {
     "findings": _findings,
     "league": _league,
     "league-reading": _league_reading,
-    "overestimation": _overestimation,
+    "overestimation": lambda figures: markdown(figures.overestimation),
     "real-prms": lambda _: real_table(),
     "readings": lambda _: readings_table(),
     "places": lambda _: places_table(),
@@ -375,7 +349,7 @@ PLACES: Mapping[str, Callable[[Figures], str]] = {
     "smollm-findings": lambda _: numbered(smollm_findings()),
     "searches": _searches,
     "strategies": _strategies,
-    "verification": _verification,
+    "verification": lambda figures: markdown(figures.verification),
     "world": lambda figures: comparison(figures.world),
 }
 """The text of each place, by its name."""

@@ -173,11 +173,7 @@ def vllm(settings: Settings) -> Iterator[Row]:
         grid.write_text(yaml.safe_dump(content))
         begun = perf_counter()
         found = _prmcal("run", str(grid), "--out", str(Path(folder) / "out"), "--limit", "4")
-        yield {
-            "seconds": round(perf_counter() - begun, 1),
-            "exit code": found.returncode,
-            "end": _end(found),
-        }
+        yield {"seconds": round(perf_counter() - begun, 1), "exit code": found.returncode, "end": _end(found)}
 
 
 def _prmcal(*arguments: str, environment: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:

@@ -48,11 +48,7 @@ def agreement(settings: Settings) -> Iterator[Row]:
         texts = []
         for batch_tokens in (131_072, 131_072, 2048):
             llm = llms.create(
-                "transformers",
-                checkpoint="nano:middle",
-                device=where,
-                dtype=dtype,
-                batch_tokens=batch_tokens,
+                "transformers", checkpoint="nano:middle", device=where, dtype=dtype, batch_tokens=batch_tokens
             )
             found = llm.generate(questions, 4, sampling, 1)
             texts.append([each.text for of in found for each in of])

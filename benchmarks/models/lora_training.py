@@ -77,20 +77,17 @@ class Epoch:
     def one_by_one(self, rows: NDArray[np.int64]) -> None:
         """Compute the gradients with one pass per prefix."""
         for row in rows:
-            self._padded(np.array([row]), len(rows))
+            self.in_one_batch(np.array([row]), len(rows))
 
-    def in_one_batch(self, rows: NDArray[np.int64]) -> None:
+    def in_one_batch(self, rows: NDArray[np.int64], size: int | None = None) -> None:
         """Compute the gradients with all prefixes padded to one batch, the fastest naive way."""
-        self._padded(rows, len(rows))
-
-    def _padded(self, rows: NDArray[np.int64], size: int) -> None:
         sequences = [torch.tensor(self.sequences[row]) for row in rows]
         ids = torch.nn.utils.rnn.pad_sequence(sequences, batch_first=True)
         ends = torch.tensor([[len(each) - 1] for each in sequences])
         positions = torch.arange(ids.shape[1])[None]
         logits = self.model(input_ids=ids, position_ids=positions, attention_mask=None, leaves=ends)[:, 0]
         target = torch.tensor(self.rates[rows], dtype=torch.float32)
-        (self.loss(torch.sigmoid(logits), target).sum() / size).backward()
+        (self.loss(torch.sigmoid(logits), target).sum() / (size or len(rows))).backward()
 
     def gradients(self, way: Callable[[NDArray[np.int64]], None], rows: NDArray[np.int64]) -> Gradients:
         """Return the gradients of one batch by name."""
@@ -132,10 +129,6 @@ def main(checkpoint: str = "nano:prm") -> None:
         "in one batch": epoch.in_one_batch,
     }
     fast = 0.0
-    largest = max(
-        each.abs().max().item() for each in epoch.gradients(epoch.in_trees, epoch.batches[0]).values()
-    )
-    print(f"gradients: up to {largest:.1e}")
     print("                  s an epoch  token trees faster by  largest difference of a gradient")
     for name, way in ways.items():
         seconds = min(epoch.seconds(way) for _ in range(REPEATS))

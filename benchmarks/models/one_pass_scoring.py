@@ -31,32 +31,20 @@ def synthetic_steps(count: int, generator: random.Random) -> tuple[str, ...]:
     )
 
 
-def one_by_one(prm: Any, question: str, trajectories: list[tuple[str, ...]]) -> NDArray[np.float64]:
-    """Return the rewards of all prefixes. Each prefix is tokenized and scored separately."""
-    trunk, head = prm.modules
-    rewards = []
-    with torch.inference_mode():
-        for steps in trajectories:
-            for count in range(len(steps) + 1):
-                ids = prm.tokenize(prm.prefix_text(question, steps[:count]) + prm.marker)
-                hidden = trunk(input_ids=torch.tensor([ids]), use_cache=False).last_hidden_state[0, -1]
-                rewards.append(torch.sigmoid(prm.log_odds(head(hidden.float())).double()).item())
-    return np.array(rewards)
-
-
-def in_one_batch(prm: Any, question: str, trajectories: list[tuple[str, ...]]) -> NDArray[np.float64]:
-    """Return the rewards of all prefixes, with one padded batch per trajectory, the fastest naive way."""
+def naive(prm: Any, question: str, trajectories: list[tuple[str, ...]], batched: bool) -> NDArray[np.float64]:
+    """Return the rewards of all prefixes, one by one or, which is faster, with one padded batch per trajectory."""
     trunk, head = prm.modules
     rewards: list[float] = []
     with torch.inference_mode():
         for steps in trajectories:
             texts = [prm.prefix_text(question, steps[:count]) + prm.marker for count in range(len(steps) + 1)]
             rows = [torch.tensor(prm.tokenize(text)) for text in texts]
-            ids = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True)
-            hidden = trunk(input_ids=ids, use_cache=False).last_hidden_state
-            ends = torch.tensor([len(row) - 1 for row in rows])
-            logits = prm.log_odds(head(hidden[torch.arange(len(rows)), ends].float()))
-            rewards += torch.sigmoid(logits.double()).tolist()
+            for batch in [rows] if batched else [[row] for row in rows]:
+                ids = torch.nn.utils.rnn.pad_sequence(batch, batch_first=True)
+                hidden = trunk(input_ids=ids, use_cache=False).last_hidden_state
+                ends = torch.tensor([len(row) - 1 for row in batch])
+                logits = prm.log_odds(head(hidden[torch.arange(len(batch)), ends].float()))
+                rewards += torch.sigmoid(logits.double()).tolist()
     return np.array(rewards)
 
 
@@ -87,8 +75,8 @@ def main(checkpoint: str = "nano:prm") -> None:
     for count in STEPS:
         trajectories = [synthetic_steps(count, generator) for _ in range(TRAJECTORIES)]
         fast, rewards = fastest(partial(one_pass, prm, question, trajectories))
-        slow, expected = fastest(partial(one_by_one, prm, question, trajectories))
-        batch, padded = fastest(partial(in_one_batch, prm, question, trajectories))
+        slow, expected = fastest(partial(naive, prm, question, trajectories, False))
+        batch, padded = fastest(partial(naive, prm, question, trajectories, True))
         difference = max(np.abs(rewards - expected).max(), np.abs(padded - expected).max())
         print(
             f"{count:5}  {len(rewards):8}  {fast:8.3f}  {slow:10.3f}  {batch:12.3f}  "

@@ -3,27 +3,52 @@
 python -m benchmarks.models.sampling
 
 It uses the middle nano policy in float32, and samples 8 follow-ups of each of 10 prefixes of 20 chains, like a success
-job. The first two ways draw the same random numbers. The peer draws others.
+job. The first two ways draw the same random numbers. The peer draws others, and is called like in public
+implementations.
 """
 
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from unittest.mock import patch
 
 import torch
 
-from benchmarks.models.generate_peer import TransformersGenerate
-from prmcal.registry.contracts.data import Completion, Prefix, Sampling
+from prmcal.registry.contracts.data import Prefix, Sampling
+from prmcal.registry.llms.prompts import NATIVE, PromptFormat
 from prmcal.registry.llms.transformers import TransformersLLM
 from prmcal.registry.nano.problems import generate_split, solution_steps
 
-FOLLOW_UPS, LONGEST = 8, 256
+FOLLOW_UPS, SAMPLING, BATCH = 8, Sampling(temperature=1.0, max_tokens=256), 40
 
 
-def token_count(completions: list[list[Completion]]) -> int:
-    """Count the tokens of all completions."""
-    return sum(each.tokens for found in completions for each in found)
+def by_transformers(llm: TransformersLLM, prefixes: Sequence[Prefix]) -> int:
+    """Sample with transformers, in batches of prompts of similar length, and return the number of tokens."""
+    torch.manual_seed(1)
+    prompts = sorted((PromptFormat(NATIVE).ids(llm._tokenizer, prefix) for prefix in prefixes), key=len)
+    tokens = 0
+    for start in range(0, len(prompts), BATCH):
+        batch = prompts[start : start + BATCH]
+        longest = len(batch[-1])
+        ids = torch.tensor([[0] * (longest - len(prompt)) + list(prompt) for prompt in batch])
+        mask = torch.tensor([[0] * (longest - len(prompt)) + [1] * len(prompt) for prompt in batch])
+        rows = llm._model.generate(  # type: ignore[operator]  # transformers is partly typed
+            ids,
+            attention_mask=mask,
+            do_sample=True,
+            temperature=SAMPLING.temperature,
+            top_p=SAMPLING.top_p,
+            top_k=0,
+            num_return_sequences=FOLLOW_UPS,
+            max_new_tokens=SAMPLING.max_tokens,
+            eos_token_id=sorted(llm._end_ids),
+            pad_token_id=0,
+        )[:, longest:].tolist()
+        llm._tokenizer.batch_decode(rows, skip_special_tokens=True)
+        for row in rows:
+            tokens += next((n for n, token in enumerate(row, 1) if token in llm._end_ids), len(row))
+    return tokens
 
 
 def main() -> None:
@@ -33,31 +58,22 @@ def main() -> None:
     prefixes = [
         Prefix(each.text, tuple(solution_steps(each)[:count])) for each in problems for count in range(10)
     ]
-    sampling = Sampling(temperature=1.0, max_tokens=LONGEST)
-    llm.generate(prefixes[:2], 2, sampling, seed=0)
-
-    def ours() -> list[list[str]]:
-        return [[each.text for each in found] for found in llm.generate(prefixes, FOLLOW_UPS, sampling, 1)]
-
+    llm.generate(prefixes[:2], 2, SAMPLING, seed=0)
+    ways, texts = ("transformers' generate", "a copy of the prompt per row", "shared prompts"), []
     speeds = {}
-    begun = time.perf_counter()
-    peer = TransformersGenerate(llm, prefixes=40).generate(prefixes, FOLLOW_UPS, sampling, 1)
-    speeds["transformers' generate"] = token_count(peer) / (time.perf_counter() - begun)
-    with patch("prmcal.registry.llms.sampling.can_share", lambda *_: False):
+    for way in ways:
         begun = time.perf_counter()
-        copied = ours()
-        copied_seconds = time.perf_counter() - begun
-    begun = time.perf_counter()
-    completions = llm.generate(prefixes, FOLLOW_UPS, sampling, 1)
-    shared_seconds = time.perf_counter() - begun
-    tokens = token_count(completions)
-    speeds["a copy of the prompt per row"] = tokens / copied_seconds
-    speeds["shared prompts"] = tokens / shared_seconds
+        if way == ways[0]:
+            tokens = by_transformers(llm, prefixes)
+        else:
+            with patch("prmcal.registry.llms.sampling.can_share", lambda *_, way=way: way == ways[2]):
+                drawn = [each for of in llm.generate(prefixes, FOLLOW_UPS, SAMPLING, 1) for each in of]
+            tokens = sum(each.tokens for each in drawn)
+            texts.append([each.text for each in drawn])
+        speeds[way] = tokens / (time.perf_counter() - begun)
     for way, speed in speeds.items():
-        print(f"{way:30}{speed:8.0f} tokens/s, shared prompts are {speeds['shared prompts'] / speed:.1f} x")
-    same = sum(
-        a == b.text for x, y in zip(copied, completions, strict=True) for a, b in zip(x, y, strict=True)
-    )
+        print(f"{way:30}{speed:8.0f} tokens/s, shared prompts are {speeds[ways[2]] / speed:.1f} x")
+    same = sum(copied == shared for copied, shared in zip(*texts, strict=True))
     print(f"{same} of {len(prefixes) * FOLLOW_UPS} follow-ups are the same, word for word")
 
 

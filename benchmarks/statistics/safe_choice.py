@@ -153,16 +153,9 @@ def main() -> None:
     document = Path(given[1]) if given[:1] == ["--write"] else None
     given = given[2:] if document else given
     resamples = int(given[0]) if given else 1_000
-    head = [
-        "pool",
-        "pass@1",
-        "largest gain",
-        f"{CALIBRATION[0]} questions",
-        *map(str, CALIBRATION[1:]),
-        "broken",
-        "broken by the most accurate",
-    ]
-    rows = [f"| {' | '.join(head)} |", f"|{' --- |' * len(head)}"]
+    first, *others = CALIBRATION
+    head = f"| pool | pass@1 | largest gain | {first} questions | {' | '.join(map(str, others))} "
+    rows = [f"{head}| broken | broken by the most accurate |", f"|{' --- |' * (len(CALIBRATION) + 5)}"]
     for name in given[1:] or WORLDS:
         for title, pool in pools(name):
             print(f"{title}: pass@1 {pool.correct.mean():.3f}")
