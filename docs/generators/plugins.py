@@ -23,6 +23,7 @@ _TITLES = {
     "dataset": "Data sets",
     "strategy": "Strategies",
     "metric": "Metrics",
+    "grader": "Graders",
 }
 
 
