@@ -42,14 +42,14 @@ def test_it_conforms(markers: str, reward_folder: Path) -> None:
     assert [check.message for check in run_checks(plugin) if not check.passed] == []
 
 
-def test_its_system_prompt_is_an_argument_and_is_in_its_identity_only_if_it_is_given(
+def test_its_system_prompt_is_an_argument_and_is_in_its_identity(
     reward_model: QwenPRM, reward_folder: Path
 ) -> None:
     changed = prms.create("qwen", checkpoint=str(reward_folder), system_prompt="Be brief.")
     assert isinstance(changed, QwenPRM)
     assert changed.prefix_text("1+1?", ["2"]).startswith("<|im_start|>system\nBe brief.<|im_end|>")
-    assert "system_prompt" not in reward_model.identity()["arguments"]
     assert changed.identity()["arguments"]["system_prompt"] == "Be brief."
+    assert changed.identity() != reward_model.identity()
 
 
 def alone(folder: Path, text: str) -> NDArray[np.float32]:
