@@ -72,7 +72,7 @@ def test_rounding_is_no_difference(whole: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("kind", "table", "column"),
-    [("rollout", "trajectories", "tokens"), ("success", "successes", "follow_ups")],
+    [("rollout", "texts", "tokens"), ("follow_ups", "follow_ups", "tokens")],
 )
 def test_other_samples_under_one_key_are_refused(
     kind: str, table: str, column: str, whole: Path, tmp_path: Path
