@@ -57,6 +57,8 @@ def test_a_search_is_compared_with_one_of_fixed_width_and_the_same_settings() ->
         "expansions": 2,
         "every": 2,
         "most_steps": 9,
+        "step_tokens": 20,
+        "context_tokens": 90,
         "first": "adaptive",
         "rank": "calibrated",
         "finished": "kept",

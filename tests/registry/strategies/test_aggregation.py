@@ -90,9 +90,8 @@ def test_strategies_rank_by_it(aggregate: Aggregate) -> None:
 
 
 @pytest.mark.parametrize("name", RANKING)
-def test_the_default_is_read_and_named_as_before(name: str) -> None:
+def test_what_is_read_follows_from_the_aggregate(name: str) -> None:
     plain, explicit = strategies.create(name), strategies.create(name, aggregate="last")
-    assert "aggregate" not in plain.identity()["arguments"]
     assert explicit.identity() == plain.identity()
     assert plain.reads == type(plain).reads and "step_scores" not in plain.reads
     other = strategies.create(name, aggregate="min")

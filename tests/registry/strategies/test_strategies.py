@@ -119,12 +119,6 @@ def test_a_fixed_budget_has_a_curve_over_numbers_of_samples() -> None:
             assert (np.abs(curve[n - 1].accuracy - one.accuracy) <= within).all() and curve[n - 1].fixed
 
 
-def test_votes_with_the_whole_pool_keep_their_identity() -> None:
-    known = {"plugin": "weighted best-of-n", "version": "1", "arguments": {"samples": None}}
-    assert strategies.create("weighted best-of-n").identity() == known
-    assert strategies.create("weighted best-of-n", samples=4).identity()["version"] == "2"
-
-
 def test_reference_points_cost_what_ias_does() -> None:
     pool = random_pool(2)
     ias = answer("best-of-n + IAS", pool, 16, 0.9)
