@@ -105,9 +105,8 @@ def _letters(text: str, options: Sequence[str]) -> frozenset[str]:
     ]
     letters, rest = set[str](), ""
     for token in tokens:
-        word = (
-            token[0] if len(tokens) > 1 else token[0].upper()
-        )  # "a" alone is a letter, and "a dog" has none.
+        # "a" alone is a letter, and "a dog" has none.
+        word = token[0] if len(tokens) > 1 else token[0].upper()
         if letters and word == "and":
             continue
         if not (word.isalpha() and word.isupper() and len(set(word)) == len(word) <= max(len(options), 1)):
@@ -138,10 +137,7 @@ class FunctionGrader(Grader):
 
     def identity(self) -> dict[str, Any]:
         """Return the identity, with the hash of the function's code."""
-        return {
-            **super().identity(),
-            "source": source_hash(self._function),
-        }
+        return {**super().identity(), "source": source_hash(self._function)}
 
     def grade(self, requests: Sequence[GradingRequest]) -> list[Graded]:
         """Return what the function says of each answer; see :meth:`prmcal.Grader.grade`."""
@@ -190,6 +186,11 @@ class JudgeGrader(Grader):
     """What it is asked, as Jinja text with `question` (the problem with its reference) and `solution` (the answer)."""
     undecided_only: bool = False
     """Whether it is asked only where the first grader could not decide."""
+
+    @property
+    def checkpoints(self) -> tuple[str, ...]:
+        """The checkpoints of the model, which must be on the machine before a run."""
+        return self._judge.checkpoints
 
     def check_arguments(self) -> None:
         """Raise an error if the model has wrong arguments."""

@@ -3,7 +3,7 @@
 import hashlib
 import json
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass, field, replace
 from functools import partial
 from itertools import chain, islice
@@ -27,7 +27,7 @@ from prmcal.registry.reading.recordings import (
     as_one_step,
     read_recording,
 )
-from prmcal.registry.reading.values import is_number
+from prmcal.registry.reading.values import is_number, leaves
 from prmcal.registry.splitting import BLANK_LINE, Splitting, StepSplitting, split_text
 from prmcal.steps import Step, join_steps
 
@@ -220,7 +220,7 @@ class RecordedPRM(_Recorded, PRM):
         super().check_arguments()
         if self.scale is None:
             recording = self._read().values()
-            scores = [each for question in recording for each in _leaves(question.scores) if each is not None]
+            scores = [each for question in recording for each in leaves(question.scores) if each is not None]
             if scores and all(_is_score(each) and 0 <= each <= 1 for each in scores):
                 raise InvalidArgumentsError(
                     f"All {len(scores):,} scores in {self.named} lie in [0, 1]. They can be probabilities or "
@@ -303,14 +303,6 @@ class RecordedPRM(_Recorded, PRM):
 
     def _log_odds(self, score: float) -> float:
         return float(log_odds(score)) if self.scale == "probability" else score
-
-
-def _leaves(values: Iterable[Any]) -> Iterator[Any]:
-    for each in values:
-        if isinstance(each, list):
-            yield from _leaves(each)
-        else:
-            yield each
 
 
 def _keys(steps: Sequence[str]) -> tuple[str, str]:

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from sqlalchemy.orm import aliased
 
 from prmcal.db.queries.cells import Names, Role, with_role
-from prmcal.db.queries.runs import graded_jobs
+from prmcal.db.queries.runs import graded_jobs, is_graded_for
 from prmcal.db.reader import Source, connection_of, frame
 from prmcal.db.statistics.intervals import bounded_interval
 from prmcal.db.tables import (
@@ -223,14 +223,7 @@ def _rewards(connection: sa.Connection) -> Iterator[HealthCheck]:
         )
         .join(score, score.job_key == Reward.job_key)
         .join(JobInput, JobInput.job_key == score.job_key)
-        .join(
-            graded,
-            sa.and_(
-                graded.c.texts == JobInput.input_key,
-                graded.c.dataset == score.dataset,
-                graded.c.llm == score.llm,
-            ),
-        )
+        .join(graded, is_graded_for(graded, JobInput.input_key, score))
         .join(
             Trajectory,
             sa.and_(

@@ -125,6 +125,11 @@ def graded_jobs() -> sa.Subquery:
     return sa.union_all(graded, imported.where(Job.kind == "imported")).subquery()
 
 
+def is_graded_for(graded: sa.Subquery, texts: Any, job: Any) -> sa.ColumnElement[bool]:
+    """Return the condition that a row of :func:`graded_jobs` graded texts for the data set and the LLM of a job."""
+    return sa.and_(graded.c.texts == texts, graded.c.dataset == job.dataset, graded.c.llm == job.llm)
+
+
 def _calibration_cell(connection: sa.Connection, row: dict[str, Any]) -> dict[str, Any]:
     if row["leaderboard"] == "calibration":
         return row

@@ -7,7 +7,7 @@ import pandas as pd
 import sqlalchemy as sa
 
 from prmcal.db.queries.cells import sampled
-from prmcal.db.queries.runs import CellJobs, graded_jobs, jobs_of
+from prmcal.db.queries.runs import CellJobs, graded_jobs, is_graded_for, jobs_of
 from prmcal.db.reader import Source, connection_of, frame
 from prmcal.db.tables import CalibratedReward, Cell, Job, JobInput, Question, Reward, SuccessCount, Trajectory
 
@@ -175,14 +175,7 @@ def scored_places(source: Source) -> pd.DataFrame:
             success.job_key.label("success"),
         )
         .join(below, below.job_key == Job.job_key)
-        .join(
-            graded,
-            sa.and_(
-                graded.c.texts == below.input_key,
-                graded.c.dataset == Job.dataset,
-                graded.c.llm == Job.llm,
-            ),
-        )
+        .join(graded, is_graded_for(graded, below.input_key, Job))
         .join(of_success, of_success.input_key == graded.c.graded)
         .join(success, success.job_key == of_success.job_key)
         .where(Job.kind == "score", Job.status == "done", success.kind == "success", success.status == "done")

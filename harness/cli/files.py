@@ -163,8 +163,10 @@ def rebuild(
     that is damaged.
     """
     if not check and has_old_texts(directory):
-        load_plugins_of(RunFolder(directory))
-        kept = counted(convert_texts(directory), "shard")
+        folder = RunFolder(directory)
+        load_plugins_of(folder)
+        with folder.lock():
+            kept = counted(convert_texts(directory), "shard")
         typer.echo(
             f"Kept the samples of {kept} of an earlier version. Run the grid again: it takes them over.",
             err=True,

@@ -132,7 +132,7 @@ def _left_in_words(plan: Plan, done: Collection[ArtifactRef]) -> str:
     missing = [each for each in sampled if isinstance(each, FollowUpParameters) and each.answers is not None]
     scored = sum(isinstance(each, ScoringParameters) for each in left)
     graded = sum(isinstance(each, GradingParameters) for each in left)
-    text = f"{len(sampled) - len(missing)} shards are left to sample, {scored} to score, {graded} to grade."
+    text = f"Left: {counted(len(sampled) - len(missing), 'shard')} to sample, {scored} to score, {graded} to grade."
     if missing:
         text += (
             f" {len(missing)} more sample only follow-ups that are missing where answers are read elsewhere."

@@ -20,8 +20,9 @@ from prmcal.harness.cluster.nodes import ClusterSettings
 from prmcal.harness.execution.ending import Ending, FailureGroup, RunSummary
 from prmcal.harness.execution.machine import default_workers
 from prmcal.harness.execution.run import run_grid
+from prmcal.harness.jobs.parameters import GeneratingParameters, ScoringParameters
 from prmcal.harness.planning.grid import GridSpec
-from prmcal.harness.planning.saved import load_plugins_of
+from prmcal.harness.planning.saved import existing_plan, load_plugins_of
 from prmcal.harness.storage.folder import RunFolder
 from prmcal.harness.terminal import wrapped
 
@@ -170,9 +171,19 @@ def grade(
     folder = RunFolder(directory)
     record = folder.record()
     load_plugins_of(folder)
+    plan = existing_plan(folder)
+    part = plan.part(plan.cells_with(record.only))
+    work = (GeneratingParameters, ScoringParameters)
+    models = [shard.ref for shard in part.shards() if isinstance(shard.parameters, work)]
+    left = len(models) - len(folder.store.manifests(models, verify=False))
+    if left:
+        raise PrmcalError(
+            f"The run in {directory} is not finished: {counted(left, 'shard')} are left to sample or to score. Run its "
+            "grid to the end, and grade it then."
+        )
     grid = GridSpec.model_validate(_with_grader(record.grid, entry))
     files = [Path(file) for file in record.plugin_files]
-    summary = run_grid(grid, directory, workers or default_workers(), files)
+    summary = run_grid(grid, directory, workers or default_workers(), files, only=record.only)
     for finding in health(folder.results()):
         if finding.check == GRADER + shown:
             tell(wrapped(sentence(finding)))

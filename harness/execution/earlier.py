@@ -120,7 +120,7 @@ def _old_plan(directory: Path) -> dict[str, Any]:
     try:
         plan = json.loads((directory / run_folder.PLAN_FILE).read_text(encoding="utf-8"))
         rollouts = [job for job in plan["jobs"] if job["kind"] == "rollout"]
+        old = bool(rollouts) and rollouts[0]["version"] < RolloutParameters.version
     except (OSError, ValueError, KeyError, TypeError):
         return {}
-    old = bool(rollouts) and rollouts[0]["version"] < RolloutParameters.version
     return {"datasets": plan["datasets"], "rollout": rollouts} if old else {}

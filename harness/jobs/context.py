@@ -141,17 +141,28 @@ class Context(Models):
             return self.dataset(data.dataset).questions(data.split, stop)[start:stop]
 
     def grader(self, reference: PluginReference) -> Grader:
-        """Return a grader, built once. One with a model unloads the others."""
+        """Return a grader, built once. One with a model unloads the other models."""
         if self._grader is None or self._grader[0] != reference:
-            self.close()
-            self._grader = reference, reference.build(graders)
+            built = reference.build(graders)
+            if built.runs_model:
+                self.close()
+            else:
+                self._close_grader()
+            self._grader = reference, built
         return self._grader[1]
+
+    def _loaded(self, registry: Registry[Model], reference: PluginReference, beside: bool) -> Model:
+        self._close_grader()
+        return super()._loaded(registry, reference, beside)
+
+    def _close_grader(self) -> None:
+        if self._grader is not None:
+            self._grader[1].close()
 
     def close(self) -> None:
         """Unload the models, also that of a grader."""
         super().close()
-        if self._grader is not None:
-            self._grader[1].close()
+        self._close_grader()
 
     def grade(
         self, dataset: PluginReference, answers: Ways, question: Question, trajectory: str

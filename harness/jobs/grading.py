@@ -94,7 +94,7 @@ def compute_success(shard: Shard[parameters.SuccessParameters], context: Context
     for prefix in measured_prefixes(graded, given):
         key = prefix.question_id, prefix.key
         if key not in counts:
-            outcome, terminal = _outcome(prefix, grading)
+            outcome, terminal = _outcome(prefix, given, grading)
             successes = count * bool(outcome)
             if outcome is None:
                 head = text_so_far(prefix.steps)
@@ -109,13 +109,13 @@ def compute_success(shard: Shard[parameters.SuccessParameters], context: Context
     return Output({"successes": counted(rows)})
 
 
-def _outcome(prefix: PrefixOfTrajectory, grading: "_Grading") -> tuple[bool | None, bool]:
+def _outcome(
+    prefix: PrefixOfTrajectory, given: parameters.SuccessParameters, grading: "_Grading"
+) -> tuple[bool | None, bool]:
     """Return whether all follow-ups of a prefix are correct, None if they are to be graded, and if it is terminal."""
-    given = grading.shard.parameters
-    if isinstance(given, parameters.SuccessParameters):
-        outcome = prefix.outcome(given.follow_ups.stop)
-        if outcome is not None:
-            return outcome, prefix.whole
+    outcome = prefix.outcome(given.follow_ups.stop)
+    if outcome is not None:
+        return outcome, prefix.whole
     if not prefix.finished(given.answers):
         return None, False
     text = join_steps(prefix.steps)

@@ -33,7 +33,7 @@ class Chain:
         self._planned: dict[tuple[str, Labels], Job[Any]] = {}
         self._sampling = {"sampling": self.grid.sampling.sampling(), "seed": self.grid.seed}
         # The shards that sample a question, by the LLM, what is sampled, and the text.
-        self._samplers: dict[str, ArtifactRef] = {}
+        self._samplers: dict[tuple[str, str], ArtifactRef] = {}
 
     def add(self, job: Job[AnyParameters]) -> Job[AnyParameters]:
         """Add a job to the plan. One that is there already is returned."""
@@ -88,7 +88,7 @@ class Chain:
         reuses: dict[ArtifactRef, None] = {}
         questions = shard.parameters.data.questions
         for question in data.questions[questions.start : questions.stop]:
-            sampler = self._samplers.setdefault(f"{settings_key} {question.text}", shard.ref)
+            sampler = self._samplers.setdefault((settings_key, question.text), shard.ref)
             if sampler != shard.ref:
                 reuses[sampler] = None
         return replace(shard, reuses=Refs(reuses)) if reuses else shard

@@ -125,15 +125,16 @@ def share_of(value: Any) -> float | None:
 
 def is_label(value: Any) -> bool:
     """Return whether a value, or each one in nested lists, says what is right: a share, a word, 1 or -1."""
-    flat = [each for each in _flat([value]) if not is_missing(each)]
+    flat = [each for each in leaves([value]) if not is_missing(each)]
     shares = [share_of(each) for each in flat]
     return bool(flat) and all(share is not None and (0 <= share <= 1 or share == -1) for share in shares)
 
 
-def _flat(values: Iterable[Any]) -> Iterator[Any]:
+def leaves(values: Iterable[Any]) -> Iterator[Any]:
+    """Yield the values of nested lists."""
     for value in values:
         if isinstance(value, list):
-            yield from _flat(value)
+            yield from leaves(value)
         else:
             yield value
 
@@ -156,7 +157,7 @@ class Labels:
         Raises ValueError if they can be no labels.
         """
         of_steps = any(isinstance(value, list) and len(value) > 1 for value in values)
-        flat = [each for each in _flat(values) if not is_missing(each)]
+        flat = [each for each in leaves(values) if not is_missing(each)]
         shares = [share_of(each) for each in flat]
         if any(share is None for share in shares):
             raise ValueError(f"{shown(next(each for each in flat if share_of(each) is None))} is no label")

@@ -51,7 +51,7 @@ def use_questions(path: Path) -> None:
 
 def use_recording(path: Path) -> None:
     llm, prm = llms.create("recorded", path=str(path)), prms.create("recorded", path=str(path))
-    assert llm.identity() and prm.identity()
+    llm.identity(), prm.identity()
     whole, _ = llm.generate([Prefix("1+1?"), Prefix("1+1?", ("a",))], 2, Sampling(), 0)
     prm.score("1+1?", [split_steps(each.text) for each in whole])
 
