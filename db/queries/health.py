@@ -132,7 +132,7 @@ def _ways(connection: sa.Connection) -> Iterator[HealthCheck]:
 
 
 def _graders(connection: sa.Connection) -> Iterator[HealthCheck]:
-    """Count on how many answers each other grader agrees with the first one, and show answers on which it does not."""
+    """Count on how many answers each other grader differs from the first one, and show some of them."""
     grader = Job.parameters["grader"]["name"].as_string().label("grader")
     asked = sa.and_(
         Question.dataset == Job.dataset,
@@ -156,7 +156,7 @@ def _graders(connection: sa.Connection) -> Iterator[HealthCheck]:
             dataset=dataset,
             split=split,
             llm=llm,
-            count=len(rows) - len(apart),
+            count=len(apart),
             total=len(rows),
             severity="notable",
             examples=json.dumps([f"{pair.answer} for {pair.reference}" for pair in pairs.itertuples()]),

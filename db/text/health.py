@@ -15,7 +15,7 @@ with Path(__file__).with_name("health.csv").open(encoding="utf-8", newline="") a
 
 def title(finding: HealthCheck) -> str:
     """Return the name of a finding, in a few words."""
-    return _words(finding)["title"]
+    return _words(finding)["title"].format(grader=finding.check.removeprefix(GRADER))
 
 
 def figure(finding: HealthCheck) -> str:
@@ -37,7 +37,7 @@ def sentence(finding: HealthCheck) -> str:
         questions=counted(finding.count, "question"),
         examples=f" They end like {examples}." if examples else "",
         grader=finding.check.removeprefix(GRADER),
-        pairs=f" They differ on {examples}." if examples else "",
+        pairs=f" It does so on {examples}." if examples else "",
     )
     return f"{_place(finding)}: {text}"
 
