@@ -88,7 +88,7 @@ def test_choices_follow_the_reader_and_every_address_shows_the_same_again(
     go(page, "Compare")
     see("compare?llms=strong&calibrator=temperature", "Compare", "Paired over the same 100 questions")
     choose(page, "A", AIME)
-    see("compare?llms=strong&calibrator=temperature&a=*", "Compare", "(1 pair)")
+    see("compare?llms=strong&calibrator=temperature&a=*", "Compare", "all pairs of cells (1)")
     expect(page.get_by_role("combobox", name="A", exact=True)).to_have_value(AIME)
     go(page, "Trajectories")
     text = "Cell calibration/strong/qwen/temperature/nano-aime"
