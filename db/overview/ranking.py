@@ -207,7 +207,7 @@ def rank_by_means(values: pd.DataFrame, competitor: str) -> dict[Any, Rank]:
     smallest = values.groupby("dataset")["question_id"].nunique().min() if len(values) else 0
     for _, here in values.groupby("dataset", sort=False):
         for names, means in _means_of_places(here, competitor):
-            place, ranges = _ranks(means, "average"), _plausible_ranks(means[1:], int(smallest))
+            place, ranges = _ranks(means, "average"), _plausible_ranks(_ahead(means[1:], int(smallest)))
             for name, column, own in zip(names, place.T, ranges, strict=True):
                 ranks.setdefault(name, []).append(column)
                 ends.setdefault(name, []).append(own)
@@ -220,7 +220,9 @@ def rank_by_means(values: pd.DataFrame, competitor: str) -> dict[Any, Rank]:
     drawn = np.stack([mean_ranks[name][1:] for name in order], axis=1)
     found = {}
     first = _ranks(np.array([[mean_ranks[name][0] for name in order]]), "min")[0].astype(int).tolist()
-    for position, name, own in zip(first, order, _plausible_ranks(drawn, int(smallest)), strict=True):
+    ahead = _ahead(drawn, int(smallest))
+    ranges, brackets = _plausible_ranks(ahead), _brackets(ahead)
+    for position, name, own, bracket in zip(first, order, ranges, brackets, strict=True):
         value = float(mean_ranks[name][0])
         low, high = np.mean(ends[name], axis=0).tolist() if len(drawn) else (math.nan, math.nan)
         found[name] = Rank(
@@ -230,22 +232,37 @@ def rank_by_means(values: pd.DataFrame, competitor: str) -> dict[Any, Rank]:
             rank=position,
             rank_low=min(int(own[0]), position),
             rank_high=max(int(own[1]), position),
+            bracket=bracket,
         )
     return found
 
 
-def _plausible_ranks(drawn: Floats, questions: int) -> Floats:
-    """Return the lowest and the highest rank of each competitor that is plausible, of shape (competitors, 2).
+def _ahead(drawn: Floats, questions: int) -> NDArray[np.bool_]:
+    """Return which competitors (rows) are surely ahead of which others (columns).
 
-    `drawn` has its values in the resamples of at least so many questions, where lower is better: (resamples,
+    `drawn` has their values in the resamples of at least so many questions, where lower is better: (resamples,
     competitors).
     """
     count = drawn.shape[1]
     if not len(drawn):
-        return np.repeat([[1.0, count]], count, axis=0)
+        return np.zeros((count, count), dtype=np.bool_)
     tail = tail_of_resamples(questions, _TAIL / (count - 1))
-    ahead = (drawn[:, :, None] < drawn[:, None, :]).mean(axis=0) >= 1 - tail
-    return np.stack([1.0 + ahead.sum(axis=0), count - ahead.sum(axis=1)], axis=1)
+    return np.asarray((drawn[:, :, None] < drawn[:, None, :]).mean(axis=0) >= 1 - tail)
+
+
+def _plausible_ranks(ahead: NDArray[np.bool_]) -> Floats:
+    """Return the lowest and the highest rank of each competitor that is plausible, of shape (competitors, 2)."""
+    return np.stack([1.0 + ahead.sum(axis=0), len(ahead) - ahead.sum(axis=1)], axis=1)
+
+
+def _brackets(ahead: NDArray[np.bool_]) -> list[int]:
+    """Number the brackets of a ranking: each is as long as none in it is surely ahead of another one."""
+    numbers, first = [], 0
+    for row in range(len(ahead)):
+        if ahead[first:row, row].any() or ahead[row, first:row].any():
+            first = row
+        numbers.append(numbers[-1] if row > first else len(set(numbers)) + 1)
+    return numbers
 
 
 def _means_of_places(here: pd.DataFrame, competitor: str) -> list[tuple[list[Any], Floats]]:

@@ -52,6 +52,8 @@ class Rank:
     rank_low: int
     rank_high: int
     """The smallest and the largest rank that are plausible, with 95% confidence."""
+    bracket: int
+    """Number of its bracket, from 1: of a bracket, none is surely ahead of another one."""
 
 
 @dataclass(frozen=True)
@@ -193,6 +195,11 @@ class Overview(Extent):
     """The warnings that a reader must know about the data before the numbers, the most serious first."""
     saving: Saving | None = None
     """What the best rule saves; None if the grid has no league with a fixed setting and a rule."""
+
+    @property
+    def leaders(self) -> tuple[Standing, ...]:
+        """The calibrators that may each be the best. A single one is clearly the best."""
+        return tuple(row for row in self.ranking if row.rank_low == 1)
 
 
 def levels_of(entries: Iterable[Entry]) -> dict[Entry, str]:

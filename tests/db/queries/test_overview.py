@@ -143,6 +143,7 @@ def test_ranks_are_those_of_every_place() -> None:
     assert (found["none"].rank_low, found["none"].rank_high) == (3, 3)
     # The other two differ by less than their noise.
     assert (found["good"].rank_low, found["good"].rank_high) == (1, 2)
+    assert [each.bracket for each in found.values()] == [1, 1, 2]
     for each in found.values():
         assert each.mean_rank.low <= each.mean_rank.value <= each.mean_rank.high
 
