@@ -257,7 +257,8 @@ def _plausible_ranks(ahead: NDArray[np.bool_]) -> Floats:
 
 def _brackets(ahead: NDArray[np.bool_]) -> list[int]:
     """Number the brackets of a ranking: each is as long as none in it is surely ahead of another one."""
-    numbers, first = [], 0
+    numbers: list[int] = []
+    first = 0
     for row in range(len(ahead)):
         if ahead[first:row, row].any() or ahead[row, first:row].any():
             first = row
