@@ -6,12 +6,12 @@ import altair as alt
 import numpy as np
 import pandas as pd
 
-from prmcal.db import charts
+from prmcal.db import charts, pictures
 from prmcal.harness.audit.detection import WORDS
 
 _WIDTH, _LEAST, _LINE = 335, 120, 24  # pixels: of a diagram, of its values at least, of a row
 _LETTERS, _LETTER = 11, 6.2  # their size, and the mean width of one
-_CURVE = 280, 200
+_CURVE = 280, 280
 _ALL = charts.series_of(["", "all"], ["all"])
 _KINDS = ["fixed setting", "rule that stops early"]
 
@@ -33,10 +33,7 @@ def _draw(name: str, table: pd.DataFrame) -> charts.Layers:
         series = charts.with_shapes(
             charts.series_of(["as they are", "calibrated"], list(dict.fromkeys(table["series"])))
         )
-        x = alt.X("score:Q", scale=charts.UNIT, title="mean score")
-        y = alt.Y("right:Q", scale=charts.UNIT, title="share that is right")
-        layers = charts.curves(alt.Chart(table).encode(x=x), y, series, _points(series), rule=0.6, point=45)
-        return _styled(alt.layer(charts.diagonal(), *layers), *_CURVE)
+        return _styled(pictures.reliability(table, series, _points(series)), *_CURVE)
     if name == "choices":
         kinds = np.where(table["choice"].str.startswith("learned"), _KINDS[1], _KINDS[0])
         names = [f"{row.choice} ({row.samples:.1f})" for row in table.itertuples()]
@@ -55,13 +52,11 @@ def _forest(
     """Draw the values of rows with their intervals. Without kinds of rows there is a line at 0."""
     rows = table.rename(columns={f"{value}_low": "low", f"{value}_high": "high"})
     room = round(_LETTER * max(map(len, rows[name])))  # browsers have fonts of many widths
-    axis = alt.Axis(ticks=False, domain=False, labelLimit=0, minExtent=room)
-    y = alt.Y(f"{name}:N", sort=list(rows[name]), title=None, axis=axis)
+    axis = alt.Axis(labelLimit=0, minExtent=room)
     scale = alt.Scale(zero=series is None)
     x = alt.X(f"{value}:Q", title=title, scale=scale, axis=alt.Axis(tickCount=4, grid=True))
     shown, key = series or _ALL, None if series is None else _points(series)
-    base = alt.Chart(rows).encode(y=y, color=shown.colour("kind", key))
-    layers = charts.intervals(base, x, shape=shown.shape("kind", key))
+    layers = pictures.forest(alt.Chart(rows), name, x, shown, key, by="kind", axis=axis)
     drawn = alt.layer(*layers) if series else alt.layer(charts.zero_line(), *layers)
     return _styled(drawn, max(_LEAST, _WIDTH - room), _LINE * len(rows))
 

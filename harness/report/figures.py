@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import altair as alt
 import pandas as pd
 
-from prmcal.db import charts
+from prmcal.db import charts, pictures
 from prmcal.db.charts import Figure
 from prmcal.db.reader import known_levels
 from prmcal.harness.report.evidence import PLACE, Evidence, at_one_level
@@ -68,11 +68,10 @@ def _compared(evidence: Evidence, name: str, metric: str) -> Figure | None:
     series = charts.with_shapes(charts.series_of([_WORSE, _BEST], set(look)))
 
     def draw(shown: alt.Legend) -> list[alt.Chart]:
-        y = alt.Y("calibrator:N", sort=names, title=None, axis=alt.Axis(ticks=False, domain=False))
         x = alt.X("value:Q", title=None, axis=alt.Axis(tickCount=4, grid=True))
-        base = alt.Chart().encode(y=y, color=series.colour("look", shown))
         dotted = alt.Chart().transform_filter("datum.raw").mark_rule(color=charts.INK, strokeDash=[1, 2])
-        return [dotted.encode(x=x), *charts.intervals(base, x, size=25, shape=series.shape("look", shown))]
+        lines = pictures.forest(alt.Chart(), "calibrator", x, series, shown, by="look", order=names, size=25)
+        return [dotted.encode(x=x), *lines]
 
     caption = (
         f"{described.title} of each calibrator on the test questions, with its 95% interval over questions; the best "
