@@ -24,7 +24,7 @@ def reliability(
     *,
     titles: tuple[str, str] = ("The score says", "It is right"),
     tooltip: Sequence[Any] = (),
-) -> alt.LayerChart:
+) -> charts.Layers:
     """Draw how often scores are right, with the diagonal of scores that say so.
 
     `points` has the columns series, score, right, right_low and right_high, a row for each bin of a series. If it has
@@ -37,9 +37,9 @@ def reliability(
     if "n" in points:
         highest = points.groupby("series")["n"].transform("max")
         heights = alt.Chart(points.assign(bar=_HIGHEST_BAR * points["n"] / highest, foot=0.0))
-        ends = {"y": alt.Y("foot:Q", scale=charts.UNIT, title=titles[1]), "y2": "bar:Q"}
-        encoded = heights.encode(x=base.encoding.x, color=series.colour("series", shown), **ends)
-        bars.append(encoded.mark_rule(strokeWidth=5, opacity=0.35))
+        foot = alt.Y("foot:Q", scale=charts.UNIT, title=titles[1], axis=_AXIS)
+        ends = heights.encode(x=base.encoding.x, y=foot, y2="bar:Q", color=series.colour("series", shown))
+        bars.append(ends.mark_rule(strokeWidth=5, opacity=0.35))
     return alt.layer(charts.diagonal(), *bars, *layers)
 
 

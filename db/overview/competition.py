@@ -1,0 +1,178 @@
+"""The leaderboard: who competes as rows, and the settings where they do as columns.
+
+Calibrators compete at each data set, LLM and PRM. PRMs and LLMs compete with the scores of one calibrator, those
+as published unless the reader chooses another. Strategies compete at equal cost. All are ranked in the same way
+(:func:`prmcal.db.overview.ranking.rank_by_means`), and a mean over settings counts each setting alike.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, Unpack, get_args
+
+import pandas as pd
+
+from prmcal.db.metrics import PLACE, RANKING_METRIC
+from prmcal.db.overview import ranking, reading
+from prmcal.db.overview.query import league, overview
+from prmcal.db.overview.types import Outcomes, Quantity, Rank, levels_of
+from prmcal.db.queries.cells import Names, with_role
+from prmcal.db.queries.leaderboard import leaderboard
+from prmcal.db.reader import Source, connection_of
+from prmcal.db.statistics.intervals import error_interval
+
+Kind = Literal["calibrator", "prm", "llm", "strategy"]
+"""What the rows are."""
+KINDS: tuple[Kind, ...] = get_args(Kind)
+
+_POINTS = 0.1  # a gain that is as dark as no error at all
+
+
+@dataclass(frozen=True)
+class Cell:
+    """The value of a row at a setting."""
+
+    cell_id: str
+    status: str
+    value: float
+    low: float
+    high: float
+    standing: str | None
+    """"best", "tied" or "worse" by paired tests; None without tests."""
+    ratio: float
+    """Below 1 where it is better than the reference of the setting, and NaN without one."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """A competitor over all settings."""
+
+    name: str
+    rank: Rank | None
+    """None for what does not compete."""
+    mean: Quantity | None
+    """What is drawn: the share of the Brier score that a calibrator removes, the mean Brier score of a PRM or an LLM,
+    or the gain of a strategy over a fixed n of equal cost. None for the reference, which has none."""
+    outcomes: Outcomes | None
+    """Wins, ties and losses of paired tests; None without tests."""
+    cells: Mapping[tuple[str, ...], Cell]
+    """By setting."""
+
+
+@dataclass(frozen=True, eq=False)
+class Competition:
+    """A leaderboard."""
+
+    kind: Kind
+    kinds: tuple[str, ...]
+    """The kinds of the names of a setting."""
+    settings: tuple[tuple[str, ...], ...]
+    """The names of each setting, in the order of the grid."""
+    rows: tuple[Row, ...]
+    """The best first."""
+    reference: Row | None
+    """The uncalibrated scores, which the others are compared with; None if the rows are no calibrators."""
+    scores: str | None = None
+    """The calibrator whose scores PRMs or LLMs compete with."""
+
+    @property
+    def leaders(self) -> tuple[Row, ...]:
+        """The rows that may each be the best. A single one is clearly the best."""
+        rows = self.rows if self.reference is None else (*self.rows, self.reference)
+        return tuple(row for row in rows if row.rank is not None and row.rank.rank_low == 1)
+
+
+def competition(source: Source, kind: Kind = "calibrator", **names: Unpack[Names]) -> Competition:
+    """Return the leaderboard of a run.
+
+    `llm`, `prm` and `dataset` keep only settings with these names, and `calibrator` and `strategy` rows.
+    Places without a name of a kind stay.
+    """
+    by_kind: dict[Kind, Callable[..., Competition]] = {"calibrator": _calibrators, "strategy": _strategies}
+    return by_kind.get(kind, _models)(source, kind, names)
+
+
+def _calibrators(source: Source, kind: Kind, names: Names) -> Competition:
+    places = {name: names.get(name) for name in PLACE}
+    found = overview(source, **places)  # type: ignore[arg-type]
+    cells = _cells(found.cells, "calibrator", PLACE)
+    kept = names.get("calibrator")
+    rows = [
+        Row(each.calibrator, each, each.cut, each.outcomes, cells.get(each.calibrator, {}))
+        for each in found.ranking
+        if kept is None or each.calibrator in (*kept, found.baseline)
+    ]
+    ranked = {row.name for row in rows}
+    # A calibrator of which nothing was measured yet, or without a rival.
+    rows += [
+        Row(name, None, None, None, own) for name, own in cells.items() if name not in ranked and not kept
+    ]
+    reference = next((row for row in rows if row.name == found.baseline), None)
+    others = tuple(row for row in rows if row is not reference)
+    return Competition(kind, tuple(PLACE), _settings(found.cells, PLACE), others, reference)
+
+
+def _models(source: Source, kind: Kind, names: Names) -> Competition:
+    """Rank PRMs or LLMs by the corrected Brier score, each at the places of the others."""
+    kinds = [name for name in PLACE if name != kind]
+    with connection_of(source) as connection:
+        scores = next(iter(names.get("calibrator") or with_role(connection, "baseline")), None)
+        chosen: Any = {**names, "calibrator": None if scores is None else [scores]}
+        cells = leaderboard(connection, "calibration", **chosen)
+        done = cells[cells["status"] == "done"]
+        placed = done[["cell_id", *PLACE, "calibrator"]]
+        values = reading.question_values(connection, placed, [RANKING_METRIC], [*PLACE, "calibrator"])
+    # The names of the rows and of the calibrator change their places, so that the others compete at a place.
+    swapped = values.assign(**{kind: values["calibrator"], "calibrator": values[kind].astype(str)})
+    ranks = ranking.rank_by_means(swapped, "calibrator")
+    means = ranking.means_over_places(swapped, "calibrator", error_interval) if len(values) else {}
+    columns = {RANKING_METRIC: "value", f"{RANKING_METRIC}_low": "low", f"{RANKING_METRIC}_high": "high"}
+    shown = cells.rename(columns=columns).assign(standing=None)
+    shown["ratio"] = shown["value"] / shown.groupby(kinds)["value"].transform("mean")
+    by_name = _cells(shown, kind, kinds)
+    ordered = [*ranks, *(name for name in by_name if name not in ranks)]
+    rows = tuple(Row(name, ranks.get(name), means.get(name), None, by_name.get(name, {})) for name in ordered)
+    return Competition(kind, tuple(kinds), _settings(cells, kinds), rows, None, scores)
+
+
+def _strategies(source: Source, kind: Kind, names: Names) -> Competition:
+    found, cells = league(source, **names), leaderboard(source, "league", **names)
+    levels = levels_of(row.entry for row in found.rows)
+    by_entry: dict[Any, Any] = {}
+    if len(found.rows):
+        columns = {"area_gain": "value", "area_gain_low": "low", "area_gain_high": "high"}
+        standing = cells["area_gain_standing"]
+        shown = cells.rename(columns=columns).assign(
+            standing=standing, ratio=1 - cells["area_gain"] / _POINTS
+        )
+        level = [f"{value:g}" if value == value else "" for value in shown["level"].astype(float)]
+        shown["name"] = list(zip(shown["strategy"], shown["calibrator"].fillna(""), level, strict=True))
+        by_entry = _cells(shown, "name", PLACE)
+    rows = []
+    for row in found.rows:
+        entry = row.entry
+        key = (entry.strategy, entry.calibrator, "" if entry.level is None else f"{entry.level:g}")
+        rows.append(
+            Row(f"{entry.name}{levels[entry]}", row.rank, row.gain, row.outcomes, by_entry.get(key, {}))
+        )
+    return Competition(kind, tuple(PLACE), _settings(cells, PLACE), tuple(rows), None)
+
+
+def _settings(cells: pd.DataFrame, kinds: Sequence[str]) -> tuple[tuple[str, ...], ...]:
+    return tuple(dict.fromkeys(_names(row, kinds) for row in cells.to_dict("records")))
+
+
+def _names(row: Mapping[Any, Any], kinds: Sequence[str]) -> tuple[str, ...]:
+    return tuple(row[kind] if isinstance(row[kind], str) else "" for kind in kinds)
+
+
+def _cells(cells: pd.DataFrame, name: str, kinds: Sequence[str]) -> dict[Any, dict[tuple[str, ...], Cell]]:
+    """Return the cells of each row by setting."""
+    numbers = ("value", "low", "high", "ratio")
+    by_name: dict[Any, dict[tuple[str, ...], Cell]] = {}
+    for row in cells.to_dict("records"):
+        values = {key: math.nan if row[key] is None else float(row[key]) for key in numbers}
+        standing = row["standing"] if isinstance(row["standing"], str) else None
+        cell = Cell(row["cell_id"], row["status"], standing=standing, **values)
+        by_name.setdefault(row[name], {})[_names(row, kinds)] = cell
+    return by_name
