@@ -3,9 +3,6 @@
     prmcal run pools --out runs/pools
     python -m benchmarks.documents.pool_table runs/pools
 
-It also makes pools whose verifiers have an AUC within questions of .55 to .99 and whose wrong answers agree, and runs
-the rules of the grid on them. None of it is shipped.
-
 The rival of a rule is chosen on the calibration questions: of best-of-n and both votes, the setting that is most
 accurate there and draws no more samples than the rule does on the test questions. Between two numbers of samples,
 questions are divided at random. The rule and its rival are compared on the test questions, paired by question. A rule
@@ -17,17 +14,12 @@ from __future__ import annotations
 
 import re
 import sys
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-import pandas as pd
-import yaml
 
-from benchmarks.statistics.safe_choice import World
-from prmcal import run
 from prmcal.arrays import Floats
 from prmcal.errors import DataError
 from prmcal.harness.audit.estimates import Number, mean_of_questions
@@ -36,20 +28,17 @@ from prmcal.harness.jobs.job import TUNING, Shard
 from prmcal.harness.jobs.parameters import StrategyParameters
 from prmcal.harness.jobs.pools import graded_trajectories, pool_of, tuning_pool
 from prmcal.harness.planning.plan import Cell, Plan
-from prmcal.harness.planning.reading import find_grid
 from prmcal.harness.planning.saved import existing_plan
 from prmcal.harness.storage.folder import RunFolder
 from prmcal.harness.storage.store import Store
 from prmcal.registry.contracts.pool import Pool
 from prmcal.registry.contracts.strategy import PoolStrategy, Setting
 from prmcal.registry.plugins import strategies
-from prmcal.registry.reading.pools import Card, write_pool
 
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "add-a-pool.md"
 FIXED = ("best-of-n", "majority vote", "weighted best-of-n")
 # It uses the truth, so it has no rival of equal cost.
 LEFT_OUT = ("pass@N",)
-AUCS, THETA, SUCCESSES = (0.55, 0.65, 0.75, 0.85, 0.95, 0.99), 2.0, (0.5, 1.0)
 _MANY = 3  # places
 _MARK = re.compile(r"(<!-- pools -->\n).*?(<!-- end -->)", re.DOTALL)
 
@@ -135,90 +124,32 @@ def _cells(plan: Plan) -> Iterator[tuple[Shard[StrategyParameters], Cell]]:
             yield shard, cell  # type: ignore[misc]  # its parameters are checked
 
 
-def synthetic(folder: Path) -> Path:
-    """Make the pools with known verifiers, run the rules of the grid on them, and return the folder of the run."""
-    parts: list[dict[str, Any]] = []
-    for auc in AUCS:
-        pool = World(auc, THETA, SUCCESSES).pool(np.random.default_rng(0))
-        shape, name = pool.correct.shape, f"auc-{auc:.2f}"
-        rows = pd.DataFrame(
-            {
-                "llm": name,
-                "question": np.repeat([f"{name} {number}" for number in range(shape[0])], shape[1]),
-                "solution": np.tile(np.arange(shape[1]), shape[0]),
-                "score": pool.scores.ravel(),
-                "correct": pool.correct.ravel(),
-                "prediction": pool.answers.ravel(),
-            }
-        )
-        path = folder / f"{name}.parquet"
-        write_pool(path, rows, Card("Simulated.", "benchmarks", "Apache-2.0", {"score": f"an AUC of {auc}"}))
-        given = {"path": str(path)}
-        data = {"name": name, "plugin": "jsonl", "arguments": {**given, "calibration_share": 0.5}}
-        parts.append(
-            {
-                "llms": [{"name": name, "plugin": "recorded", "arguments": given}],
-                "prms": [{"name": name, "plugin": "recorded", "arguments": {**given, "scale": "logit"}}],
-                "calibration": {**data, "trajectories": shape[1], "follow_ups": 1, "terminal": True},
-                "datasets": [data],
-                "measurement": {"measured": shape[1], "follow_ups": 2, "terminal": True, "replicates": 100},
-                "scaling": {"samples": shape[1]},
-            }
-        )
-    grid = yaml.safe_load(find_grid("pools").read_text(encoding="utf-8"))
-    rules = [{"name": each} if isinstance(each, str) else {**each} for each in grid["strategies"]]
-    # The simulated samples have one score, so they are read in one way.
-    rules = [
-        {key: rule[key] for key in rule if key != "datasets"} for rule in rules if "arguments" not in rule
-    ]
-    grid |= {"name": "synthetic", "parts": parts, "strategies": rules, "league": False}
-    # One sigmoid is enough for the rules that read rewards.
-    grid |= {"calibrators": ["uncalibrated"], "shards": {"questions": 300, "trajectories": 16}}
-    run(grid, folder / "run", workers=2)
-    return folder / "run"
-
-
-def rows_of(found: list[Compared], rule: str) -> list[str]:
-    """Return the cells of a line about some places: wins, ties, losses, the mean difference and where it lost."""
-    own = [each for each in found if each.rule == rule]
-    if not own:
-        return ["", "", ""]
-    counts = [sum(each.outcome == outcome for each in own) for outcome in ("won", "tied", "lost")]
-    mean = np.mean([each.difference.value for each in own])
-    lost = [each.place for each in own if each.outcome == "lost"]
-    named = "; ".join(lost) if len(lost) < _MANY or lost[0].startswith("auc") else f"{len(lost)} places"
-    return ["-".join(map(str, counts)), f"{100 * mean:+.1f}", named]
-
-
-def page(real: list[Compared], made: list[Compared]) -> str:
-    """Return the table as Markdown."""
-    rules = list(dict.fromkeys(each.rule for each in (*real, *made)))
-    rules.sort(key=lambda rule: _standing([*real, *made], rule))
-    places = len(dict.fromkeys(each.place for each in real))
+def page(found: list[Compared]) -> str:
+    """Return the table as Markdown: of each rule its wins, ties and losses, the mean difference and where it lost."""
+    rules: dict[str, list[Compared]] = {}
+    for each in found:
+        rules.setdefault(each.rule, []).append(each)
     lines = [
-        f"| rule | {places} shipped: W-T-L | points | loses at "
-        f"| {len(AUCS)} simulated: W-T-L | points | loses at AUC |",
-        "|" + " --- |" * 7,
+        f"| rule | {len({each.place for each in found})} places: W-T-L | points | loses at |",
+        "|" + " --- |" * 4,
     ]
-    for rule in rules:
-        simulated = rows_of(made, rule)
-        simulated[2] = simulated[2].replace("auc-0", "").replace(";", ",")
-        lines.append("| " + " | ".join([rule, *rows_of(real, rule), *simulated]) + " |")
+    for rule, own in sorted(rules.items(), key=lambda each: _standing(each[1])):
+        counts = [sum(each.outcome == outcome for each in own) for outcome in ("won", "tied", "lost")]
+        lost = [each.place for each in own if each.outcome == "lost"]
+        named = "; ".join(lost) if len(lost) < _MANY else f"{len(lost)} places"
+        mean = np.mean([each.difference.value for each in own])
+        lines.append(f"| {rule} | {'-'.join(map(str, counts))} | {100 * mean:+.1f} | {named} |")
     return "\n".join(lines)
 
 
-def _standing(found: list[Compared], rule: str) -> tuple[float, float]:
-    own = [each for each in found if each.rule == rule]
+def _standing(own: list[Compared]) -> tuple[float, float]:
     won, lost = (sum(each.outcome == outcome for each in own) for outcome in ("won", "lost"))
     return (lost - won) / len(own), -float(np.mean([each.difference.value for each in own]))
 
 
 def main() -> None:
     """Write the table into the page, and print it."""
-    real = list(compared(Path(sys.argv[1])))
-    with tempfile.TemporaryDirectory() as folder:
-        made = list(compared(synthetic(Path(folder))))
-    text = page(real, made)
+    text = page(list(compared(Path(sys.argv[1]))))
     print(text)
     given = PAGE.read_text(encoding="utf-8")
     PAGE.write_text(_MARK.sub(lambda mark: f"{mark[1]}{text}\n{mark[2]}", given), encoding="utf-8")

@@ -3,14 +3,10 @@
 python -m benchmarks.statistics.audit_coverage [WORLDS [SETTING...]]
 
 A world has questions with four solutions each, outcomes, and scores that are a bent and shifted version of the chance
-of success. The truth is taken over 4,000 further questions, whose chances are known:
-
-- of the signed error: its mean,
-- of the cut of the Brier score: what the calibrators of the five folds cut there, on average,
-
-The interval of the cut is compared with that of the calibrator whose cut is largest, as if it had been the only one,
-and with what the calibrator that the audit leaves cuts: it is fitted to all questions. In parentheses is the share of
-intervals that lie above the truth. The last column is the share of audits that say that a calibrator helps.
+of success. The truth is taken over 4,000 further questions, whose chances are known: of the signed error, its mean; of
+the AUC within questions, that of those with both outcomes; of the cut of the Brier score, what the calibrators of the
+five folds cut there, on average. In parentheses is the share of intervals that lie above the truth. A number that the
+audit does not tell is no interval. The last column is the share of audits that say that a calibrator helps.
 """
 
 from __future__ import annotations
@@ -18,7 +14,6 @@ from __future__ import annotations
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -27,15 +22,14 @@ from numpy.typing import NDArray
 from scipy.special import expit, ndtr
 
 from prmcal.arrays import Bools
-from prmcal.harness.audit.estimates import Rows, chosen_in_folds, fitted, measured, predicted
+from prmcal.harness.audit import estimates
+from prmcal.harness.audit.estimates import Rows, fitted, measured, predicted
 from prmcal.harness.audit.scored import Scored
 from prmcal.registry.reading.scales import Scale
 
 QUESTIONS, WORLDS, LARGE, SOLUTIONS = (15, 30, 100), 150, 4_000, 4
 
 Values = NDArray[np.float64]
-Folds = Sequence[tuple[Bools, str]]
-"""The rows of each fold, and the calibrator that is fitted to the others."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +89,7 @@ def drawn(random: np.random.Generator, setting: Setting, questions: int) -> pd.D
 
 def audited(prefixes: pd.DataFrame) -> Scored:
     last = prefixes[prefixes["step"] == prefixes["steps"]]
-    solutions = last[["question", "solution", "label"]].assign(level=None, answer=None, score=last["reward"])
+    solutions = last.assign(level=None, answer=None, score=last["reward"])
     return Scored(prefixes, solutions, (), "outcome", Scale("probability"), ())
 
 
@@ -106,6 +100,7 @@ class Truth:
         many = drawn(np.random.default_rng(7), setting, LARGE)
         self.setting, self.rows, self.chance = setting, Rows(many), many["chance"].to_numpy()
         self.signed_error = float((self.rows.reward - self.chance).mean())
+        self.order = float(estimates.areas_within(audited(many).solutions).mean())
 
     def cut(self, name: str, rows: Rows, chosen: Bools | slice = slice(None)) -> float:
         """Return the cut of the Brier score by a calibrator that is fitted to some rows."""
@@ -114,10 +109,15 @@ class Truth:
         after = predicted(fitted(name, rows, chosen), self.rows)
         return float(((self.rows.reward - self.chance) ** 2 - (after - self.chance) ** 2).mean())
 
-    def cut_of_folds(self, rows: Rows, folds: Folds) -> float:
+    def cut_of_folds(self, rows: Rows) -> float:
         """Return the mean cut by the calibrators of the folds, each fitted to the others."""
-        cuts = [self.cut(name, rows, ~held) for held, name in folds]
-        return float(np.average(cuts, weights=[held.sum() for held, _ in folds]))
+        folds = list(estimates.chosen_in_folds(rows))
+        return float(
+            np.average(
+                [self.cut(name, rows, ~held) for held, name in folds],
+                weights=[held.sum() for held, _ in folds],
+            )
+        )
 
 
 def row(truth: Truth, questions: int, worlds: int) -> str:
@@ -126,29 +126,29 @@ def row(truth: Truth, questions: int, worlds: int) -> str:
     for world in range(worlds):
         prefixes = drawn(np.random.default_rng([world, questions]), truth.setting, questions)
         found, rows = measured(audited(prefixes)), Rows(prefixes)
-        folds = list(chosen_in_folds(rows))
-        best = max(found.gains, key=lambda name: found.gains[name].value)
-        numbers = [
-            ("error", found.signed_error, truth.signed_error),
-            ("cut", found.gain, truth.cut_of_folds(rows, folds)),
-            ("left", found.gain, truth.cut(found.chosen, rows)),
-            ("largest", found.gains[best], truth.cut_of_folds(rows, [(held, best) for held, _ in folds])),
-        ]
+        numbers = [("error", found.signed_error, truth.signed_error)]
+        if found.order is not None and found.order.questions >= estimates.LEAST_MIXED:
+            numbers.append(("order", found.order, truth.order))
+        if found.informative >= estimates.LEAST_INFORMATIVE:
+            numbers.append(("cut", found.gain, truth.cut_of_folds(rows)))
         for kind, number, value in numbers:
             inside[kind].append(number.low <= value <= number.high)
             above[kind].append(number.low > value)
         seen.append(found.is_repaired)
     cells = [
-        f"{np.mean(inside[kind]):.3f} ({np.mean(above[kind]):.3f})" if inside[kind] else "-"
-        for kind in ("error", "cut", "left", "largest")
+        f"{np.mean(inside[kind]):.3f} ({np.mean(above[kind]):.3f}), n = {len(inside[kind])}"
+        if inside[kind]
+        else "-"
+        for kind in ("error", "order", "cut")
     ]
     return f"| {truth.setting.name} | {questions} | {' | '.join(cells)} | {np.mean(seen):.2f} |"
 
 
 def main() -> None:
     worlds = int(sys.argv[1]) if len(sys.argv) > 1 else WORLDS
-    print("| scores | questions | signed error | cut | of the one left | largest cut | repaired |")
-    print("| --- | --- | --- | --- | --- | --- | --- |")
+    print(
+        "| scores | questions | signed error | AUC | cut | repaired |\n| --- | --- | --- | --- | --- | --- |"
+    )
     for setting in (each for each in SETTINGS if each.name in (sys.argv[2:] or [each.name])):
         truth = Truth(setting)
         for questions in QUESTIONS:

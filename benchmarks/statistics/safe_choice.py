@@ -1,35 +1,45 @@
 """How often the strategy `safe choice` breaks its promise, and what it reaches, where the truth is known.
 
-python -m benchmarks.statistics.safe_choice [--write DOCUMENT] [RESAMPLES [POOL...]]
+OMP_NUM_THREADS=1 python -m benchmarks.statistics.safe_choice [--write DOCUMENT] [RESAMPLES [POOL...]]
 
 A pool has questions with 16 trajectories each. Their success probabilities follow a Beta law, wrong answers agree as
 theta says, and scores of right and of wrong trajectories are normal, with the given AUC within questions. Shipped pools
-have names too: each of their LLMs is a row.
+have names too: each of their LLMs is a row. A file that `prmcal audit` reads is a pool as well.
 
 One part of the questions tunes the rules. From the others, calibration questions are drawn with replacement, and the
-mean over all of the others is the truth. The promise is broken if the true accuracy is below that of one sample, or
-more than `loss` below that of the best fixed setting of equal cost. Beside it stands the setting that is most accurate
-on the same calibration questions.
+mean over all of the others is the truth. The promise is broken if the true accuracy of a setting that passes is below
+that of one sample, or more than `loss` below that of the best fixed setting of equal cost. A cell has three ways to
+choose, divided by slashes: `safe choice`, the most accurate on the calibration questions, and a proof for any number of
+questions (`proved`). Its gains are in percentage points, and the shares of broken promises the largest of all numbers
+of questions.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-from scipy.special import ndtri
+from scipy.special import logsumexp, ndtri
 
 from prmcal.arrays import Floats
+from prmcal.harness.audit.pooled import pool_of
+from prmcal.harness.audit.scored import scored
+from prmcal.log_odds import log_odds
 from prmcal.registry.contracts.pool import Pool
 from prmcal.registry.contracts.strategy import Setting
+from prmcal.registry.reading.files import read_files
 from prmcal.registry.reading.pools import read_pool, shipped_pools
+from prmcal.registry.reading.solutions import Fields
 from prmcal.registry.strategies.safe_choice import Candidates, SafeChoice
 
 QUESTIONS, SAMPLES, CALIBRATION = 600, 16, (50, 100, 200, 500)
 DELTA, LOSS = 0.1, 0.05
+BETS = (0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.65, 0.8)
+"""Shares of the wealth that a player of `proved` bets."""
 
 
 @dataclass(frozen=True)
@@ -61,29 +71,35 @@ class World:
 
 
 WORLDS = {
-    "AUC .55, answers differ": World(0.55, 30.0, (0.5, 1.0)),
     "AUC .55, answers agree": World(0.55, 1.0, (0.5, 1.0)),
-    "AUC .70, answers agree": World(0.70, 2.0, (0.5, 1.0)),
-    "AUC .80, hard": World(0.80, 3.0, (0.2, 2.0)),
     "AUC .90, answers differ": World(0.90, 30.0, (1.0, 1.0)),
-    "AUC .99, answers differ": World(0.99, 30.0, (0.5, 1.0)),
     "scores reversed": World(0.30, 1.0, (0.3, 1.0)),
     "AUC .50, votes hurt": World(0.5, 0.3, (1.0, 2.0)),
     "AUC .52, answers agree": World(0.52, 0.6, (0.5, 1.0)),
 }
 
 
-def pools(name: str) -> Iterator[tuple[str, Pool]]:
-    """Yield the pool of a world, or those of the LLMs of a shipped pool, each with its title."""
+def pools(name: str, most: int = 1) -> Iterator[tuple[str, Pool]]:
+    """Yield the pool of a world, or those of the LLMs of a shipped pool with at most so many verifiers, with titles."""
     if name in WORLDS:
         yield name, WORLDS[name].pool(np.random.default_rng(0))
         return
-    _, table = read_pool(shipped_pools()[name])
+    if name in shipped_pools():
+        card, table = read_pool(shipped_pools()[name])
+        columns = list(card.scores)[:most]
+    else:
+        name, path, columns = Path(name).stem, Path(name), ["score"]
+        table = pool_of(scored(read_files([path]), str(path), Fields()), path.stem)
     for llm, rows in table.sort_values(["question", "solution"]).groupby("llm", sort=False):
         shape = rows["question"].nunique(), -1
-        correct, scores = (rows[each].to_numpy().reshape(shape) for each in ("correct", "score"))
+        correct = rows["correct"].to_numpy().reshape(shape)
         answers = rows["prediction"].to_numpy(np.int64).reshape(shape) if "prediction" in rows else None
-        yield f"{name}, {llm}", Pool(correct, answers, scores=scores.astype(np.float64))
+        for column in columns:
+            # Of the scores of steps, it reads the last one.
+            scores = np.array([np.ravel(each)[-1] for each in rows[column]], np.float64).reshape(shape)
+            scores = log_odds(scores) if scores.min() >= 0 and scores.max() <= 1 else scores
+            titles = dict.fromkeys((name, str(llm), *(columns[1:] and [column])))
+            yield ", ".join(titles), Pool(correct, answers, scores=scores)
 
 
 def insert(document: Path, name: str, rows: list[str]) -> None:
@@ -94,8 +110,8 @@ def insert(document: Path, name: str, rows: list[str]) -> None:
     document.write_text("\n".join([before + begin, *rows, end + after]), encoding="utf-8")
 
 
-def measured(pool: Pool, resamples: int) -> list[str]:
-    """Print and return what resamples of the questions of a pool give."""
+def measured(title: str, pool: Pool, resamples: int) -> list[str]:
+    """Print and return what resamples of the questions of a pool give: the cells of a row."""
     half = np.arange(pool.questions) % 2 == 0
     if pool.questions < 200:  # Too few to leave some out. Their rules know the truth a little.
         half[:] = True
@@ -108,32 +124,46 @@ def measured(pool: Pool, resamples: int) -> list[str]:
     table = np.stack([each.accuracy for each in answered])
     costs = np.stack([each.samples for each in answered])
     truth, cost = table.mean(axis=1), costs.mean(axis=1)
-    cells, most_broken, most_plain = [], 0.0, 0.0
+    short = np.array([shortfall(own, truth, cost, every) for own in range(len(truth))]) > 1e-9
+    cells, most = [], np.zeros(3)
     for questions in CALIBRATION:
         random = np.random.default_rng(questions)
-        broken, gains, used, plain, plain_cost, plain_broken = [], [], [], [], [], []
-        for _ in range(resamples):
+        gains, broken = np.zeros((2, resamples, 3))
+        for place in range(resamples):
             drawn = random.integers(0, rest.questions, questions)
             known = Candidates(costs[:, drawn].mean(axis=1), every.rule, table[:, drawn])
-            safe = known.safe(DELTA, LOSS)
-            broken.append(max(shortfall(each, truth, cost, every) > 1e-9 for each in safe))
-            chosen = known.best(safe, pool.size)
-            gains.append(truth[chosen] - truth[0])
-            used.append(cost[chosen])
-            best = int(table[:, drawn].mean(axis=1).argmax())
-            plain.append(truth[best] - truth[0])
-            plain_cost.append(cost[best])
-            plain_broken.append(shortfall(best, truth, cost, every) > 1e-9)
-        print(
-            f"  {questions:4} questions: broken {np.mean(broken):.3f}, {mean(gains)} over one sample with "
-            f"{np.mean(used):4.1f} samples; most accurate: broken {np.mean(plain_broken):.3f}, {mean(plain)} with "
-            f"{np.mean(plain_cost):4.1f}",
-            flush=True,
-        )
-        cells.append(f"{mean(gains)} ({mean(plain)})")
-        most_broken = max(most_broken, float(np.mean(broken)))
-        most_plain = max(most_plain, float(np.mean(plain_broken)))
-    return [f"{truth.max() - truth[0]:+.3f}", *cells, f"{most_broken:.3f}", f"{most_plain:.3f}"]
+            safe, proof = known.safe(DELTA, LOSS), proved(known)
+            best = [int(known.accuracy.mean(axis=1).argmax())]
+            for way, passed in enumerate((safe, best, proof)):
+                gains[place, way] = truth[known.best(passed, pool.size)] - truth[0]
+                broken[place, way] = short[passed].any()
+        cells.append("/".join(f"{100 * each:.1f}" for each in gains.mean(axis=0)))
+        most = np.maximum(most, broken.mean(axis=0))
+        print(f"{title}, {questions} questions: {cells[-1]}, broken {broken.mean(axis=0)}", flush=True)
+    largest = f"{100 * (truth.max() - truth[0]):.1f}"
+    return [title, f"{truth[0]:.3f}", largest, *cells, "/".join(f"{each:.3f}" for each in most)]
+
+
+def proved(known: Candidates) -> list[int]:
+    """Return the settings that keep the promise by a proof for any number of questions; one sample is among them.
+
+    The wealth of a player is its mean over ten bets, each of them on all questions. It is 1 / p at least with the
+    probability p at most, if the mean is not above 0 (Waudby-Smith and Ramdas, 2024, JRSS B 86). Each rule has an equal
+    share of `DELTA`, and its settings are tested from the largest cost downwards until one fails.
+    """
+    families = [np.flatnonzero(known.rule == each)[1:] for each in np.unique(known.rule)]
+    passed = [0]
+    for family in families:
+        for own in family[::-1]:
+            rivals = [known.accuracy[own] - rival + LOSS for rival in known.rivals(own, known.accuracy)]
+            values = np.stack([known.gains[own], *rivals])
+            wealth = logsumexp([np.log1p(bet * values).sum(axis=1) for bet in BETS], axis=0) - np.log(
+                len(BETS)
+            )
+            if wealth.min() < np.log(len(families) / DELTA):
+                break
+            passed.append(int(own))
+    return passed
 
 
 def shortfall(own: int, truth: Floats, cost: Floats, every: Candidates) -> float:
@@ -142,28 +172,22 @@ def shortfall(own: int, truth: Floats, cost: Floats, every: Candidates) -> float
     return float(max([truth[0], *(each - LOSS for each in rivals)]) - truth[own]) if own else 0.0
 
 
-def mean(values: list[float]) -> str:
-    """Return a mean of differences."""
-    return f"{np.mean(values):+.3f}"
-
-
 def main() -> None:
     """Run the simulation, and write the table into a document if `--write DOCUMENT` comes first."""
     given = sys.argv[1:]
     document = Path(given[1]) if given[:1] == ["--write"] else None
     given = given[2:] if document else given
     resamples = int(given[0]) if given else 1_000
+    shipped = [name for name in shipped_pools() if not name.startswith("rlhflow")]  # These have one sample.
+    every = [each for name in given[1:] or [*shipped, *WORLDS] for each in pools(name)]
+    with ProcessPoolExecutor() as workers:
+        cells = list(workers.map(measured, *zip(*every, strict=True), [resamples] * len(every)))
     first, *others = CALIBRATION
-    head = f"| pool | pass@1 | largest gain | {first} questions | {' | '.join(map(str, others))} "
-    rows = [f"{head}| broken | broken by the most accurate |", f"|{' --- |' * (len(CALIBRATION) + 5)}"]
-    for name in given[1:] or WORLDS:
-        for title, pool in pools(name):
-            print(f"{title}: pass@1 {pool.correct.mean():.3f}")
-            rows.append(
-                f"| {' | '.join([title, f'{pool.correct.mean():.3f}', *measured(pool, resamples)])} |"
-            )
-            if document:
-                insert(document, "safe choice", rows)
+    head = f"| pool | pass@1 | largest gain | {first} questions | {' | '.join(map(str, others))} | broken |"
+    rows = [head, f"|{' --- |' * (len(CALIBRATION) + 4)}", *(f"| {' | '.join(each)} |" for each in cells)]
+    print("\n".join(rows))
+    if document:
+        insert(document, "safe choice", rows)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,81 @@
+"""Newer stopping rules, which are plugins in `examples/`, against `learned stopping` at equal cost, on shipped pools.
+
+    python -m benchmarks.statistics.rivals [--write DOCUMENT]
+
+Half of the questions of a pool teach the rules, the other half test them, and both halves swap. At the mean cost of a
+rival, `learned stopping` is a mixture of the two settings of its curve whose costs are next to it. A cell is its
+accuracy minus that of the rival at its default setting, in percentage points, with the 95% interval over questions,
+which are paired.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.statistics.safe_choice import insert, pools
+from prmcal.arrays import Floats
+from prmcal.harness.audit.estimates import Number, mean_of_questions
+from prmcal.registry.contracts.pool import Pool
+from prmcal.registry.contracts.strategy import Answered, PoolStrategy, Setting
+from prmcal.registry.plugins import load_plugin_file, strategies
+from prmcal.registry.reading.pools import shipped_pools
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+RIVALS = ("CGES", "ReASC", "Bayesian stopping", "ESC")
+
+
+def at_cost(curve: list[Answered], cost: float) -> Floats:
+    """Return the accuracy of each question at a mean cost: of a mixture of two settings, or of the dearest one."""
+    curve = sorted(curve, key=lambda each: float(each.samples.mean()))
+    costs = np.array([each.samples.mean() for each in curve])
+    above = int(np.searchsorted(costs, cost, side="right"))
+    if above in (0, len(curve)):
+        return curve[max(above - 1, 0)].accuracy
+    share = (cost - costs[above - 1]) / (costs[above] - costs[above - 1])
+    mixed = (1 - share) * curve[above - 1].accuracy + share * curve[above].accuracy
+    return np.asarray(mixed, dtype=np.float64)
+
+
+def compared(pool: Pool, name: str) -> Number:
+    """Return the accuracy of `learned stopping` minus that of a rival at its default setting."""
+    half = np.random.default_rng(0).permutation(pool.questions) % 2
+    found, setting = np.zeros(pool.questions), Setting(pool.size)
+    for own in (0, 1):
+        taught, held = (
+            pool.drawn(np.flatnonzero((half == own) == each), slice(None)) for each in (False, True)
+        )
+        rival, learned = (strategies.create(each) for each in (name, "learned stopping"))
+        assert isinstance(rival, PoolStrategy) and isinstance(learned, PoolStrategy)
+        for rule in (rival, learned):
+            if rule.tuned:
+                rule.tune(taught, setting)
+        answered = rival.answer(held, setting)
+        curve = list(learned.sweep(held, setting))
+        found[half == own] = at_cost(curve, float(answered.samples.mean())) - answered.accuracy
+    return mean_of_questions(found, -1.0)
+
+
+def main() -> None:
+    """Print the table, and write it into a document."""
+    for path in ("cges", "reasc", "bayesian_stopping"):
+        load_plugin_file(EXAMPLES / f"{path}.py")
+    rows = [f"| pool | {' | '.join(RIVALS)} |", f"|{' --- |' * (len(RIVALS) + 1)}"]
+    names = [name for name in shipped_pools() if not name.startswith(("humaneval", "terminal", "rlhflow"))]
+    for title, pool in (each for name in names for each in pools(name, 2)):
+        rows.append(f"| {title} | {' | '.join(shown(compared(pool, name)) for name in RIVALS)} |")
+        print(rows[-1], flush=True)
+    if sys.argv[1:2] == ["--write"]:
+        insert(Path(sys.argv[2]), "rivals", rows)
+
+
+def shown(number: Number) -> str:
+    """Return a difference with its interval, in percentage points."""
+    value, low, high = (100 * each for each in (number.value, number.low, number.high))
+    return f"{value:+.1f} [{low:.1f}, {high:.1f}]"
+
+
+if __name__ == "__main__":
+    main()
