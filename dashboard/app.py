@@ -14,8 +14,8 @@ from streamlit.navigation.page import StreamlitPage
 from prmcal.dashboard.controls import context
 from prmcal.dashboard.controls.widgets import ask, enter_page
 from prmcal.dashboard.formats import escaped
-from prmcal.dashboard.views import calibration, leaderboard, runs, scaling, trajectories
-from prmcal.dashboard.views.shared import follow_run
+from prmcal.dashboard.views import calibration, compare, leaderboard, runs, scaling, trajectories
+from prmcal.dashboard.views.shared import follow_run, show_coming
 from prmcal.db import catalog
 from prmcal.db.queries.health import health
 from prmcal.db.run_folder import published_path
@@ -24,6 +24,7 @@ from prmcal.errors import DatabaseError, MissingDatabaseError
 
 _SIDEBAR_WIDTH = 250  # pixels; most of the page is for tables
 _RUNS = "runs"
+_LEADERBOARDS = {"scaling": "scaling", "league": "league"}  # of pages that do not need that of calibration
 # The first page is also shown at the root of the address. Pages have no icons. The browser tab would show the first
 # one, and Streamlit would load it from the internet.
 _PAGES: dict[str, tuple[Callable[..., None], str]] = {
@@ -32,7 +33,7 @@ _PAGES: dict[str, tuple[Callable[..., None], str]] = {
     "calibration": (calibration.show, "Calibration"),
     "scaling": (scaling.show, "Scaling"),
     "league": (leaderboard.show_league, "League"),
-    "compare": (trajectories.show_comparison, "Compare"),
+    "compare": (compare.show, "Compare"),
     "trajectories": (trajectories.show, "Trajectories"),
     _RUNS: (runs.show, "Runs"),
 }
@@ -60,7 +61,12 @@ def main(folder: Path) -> None:
 def _show(page: StreamlitPage, path: Path, follows: bool) -> None:
     folder = escaped(str(path.parent))
     try:
-        if page.url_path != _RUNS and ask(catalog.cells, path).empty:
+        cells = ask(catalog.cells, path)
+        own = cells[cells["leaderboard"] == _LEADERBOARDS.get(page.url_path, "calibration")]
+        if page.url_path != _RUNS and set(own["status"]) == {"pending"}:
+            st.title(page.title)
+            show_coming(path, own)
+        elif page.url_path != _RUNS and cells.empty:
             state = "has started but has not measured anything yet. Page Runs shows its progress."
             _show_no_results(f"The run in {folder} {state}", follows)
         else:

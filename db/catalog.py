@@ -14,7 +14,7 @@ from prmcal.db.queries.curves import (
 )
 from prmcal.db.queries.leaderboard import error_histograms, leaderboard, measurements
 from prmcal.db.queries.runs import planned_shards
-from prmcal.db.queries.trajectories import prefixes, questions, trajectories, worst_prefixes
+from prmcal.db.queries.trajectories import prefixes, solutions, trajectories
 from prmcal.db.queries.two_cells import compare_cells
 from prmcal.db.reader import Source, frame
 from prmcal.db.tables import Cell, Comparison, Dataset, Job, Plugin, ReliabilityBin, Run, SignedErrorBin

@@ -26,6 +26,9 @@ INK, GREY, PAPER = "#31333F", "#7F8794", "#FFFFFF"
 _COLOURS = ("#5F6B7A", "#0985D1", "#A48348", "#419774", "#772241", "#982C00", "#004876", "#948B00")
 _ON_DARK = ("#9AA5B5", "#249CF5", "#FBC102", "#2E9563", "#A56FB4", "#D0690A", "#8FC7FF", "#D7CA64")
 
+BLUE, RUST = _COLOURS[1], _COLOURS[5]
+"""The colours of what is better, or was repaired, and of what is worse."""
+
 DARK = {INK: "#E3E5EA", PAPER: "#12151C", **dict(zip(_COLOURS, _ON_DARK, strict=True))}
 """The colour on a dark page for each colour on a light one."""
 

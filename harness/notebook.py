@@ -163,7 +163,7 @@ class Run:
         Returns
         -------
         CellComparison
-            Its `table` has one row per metric: the values of both cells, A - B with its 95% interval, and the p value.
+            Its `table` has one row per metric: the values of both cells, B - A with its 95% interval, and the p value.
             Its `differing` has the questions on which they differ most.
         """
         return catalog.compare_cells(self._published, self._cell(a), self._cell(b))

@@ -25,7 +25,6 @@ VIEWS = {
     "leaderboard": link("leaderboard"),
     "leaderboard-scaling": link("leaderboard", table="Scaling"),
     "calibration": link("calibration"),
-    "calibration-calibrators": link("calibration", view="Calibrators"),
     "scaling": link("scaling"),
     "scaling-equal-cost": link("scaling", view="Equal cost"),
     "league": link("league"),

@@ -214,10 +214,7 @@ def questions() -> dict[str, Callable[[Path], Any]]:
         "calibration: signed errors of a cell": lambda path: catalog.signed_errors(path, CELL),
         "calibration: provenance of a cell": lambda path: catalog.cell(path, CELL),
         "trajectories, compare and runs: cells": catalog.cells,
-        "trajectories: questions of a cell": lambda path: catalog.questions(path, CELL),
-        "trajectories: most overestimated": lambda path: catalog.worst_prefixes(
-            path, CELL, column="calibrated_reward"
-        ),
+        "trajectories: solutions of a cell": lambda path: catalog.solutions(path, CELL),
         "trajectories: of a question": lambda path: catalog.trajectories(path, CELL, "q0250"),
         "trajectories: prefixes of a question": lambda path: catalog.prefixes(path, CELL, "q0250"),
         "scaling: the pool": lambda path: catalog.exact_curves(path, **PLACE),

@@ -5,36 +5,27 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
-from prmcal.db import charts
+from prmcal.db import charts, pictures
 
-_SQUARE, _HISTOGRAM_HEIGHT = 320, 120
-_AXIS_WIDTH = 30  # pixels left of an axis, so that charts above each other are aligned
+_SQUARE, _HISTOGRAM_HEIGHT = 290, 200  # pixels; a phone has room for the square and its axis
 _PREFIXES = alt.Tooltip("count:Q", title="prefixes", format=",")
 
 
 def reliability_chart(bins: pd.DataFrame, series: charts.Series) -> charts.Layers:
-    """Draw success rates against rewards, with the diagonal of perfect calibration.
+    """Draw how often scores are right, in a square.
 
     `bins` has the columns calibrator, lower, upper, count, mean_reward, mean_success, low and high.
     """
-    shown = charts.legend() if len(series.names) > 1 else None
-    numbers = charts.tooltips(["calibrator"], ["mean_reward", "mean_success", "low", "high"], None)
-    x = alt.X("mean_reward:Q", scale=charts.UNIT, title="Mean reward of the bin")
-    base = alt.Chart(bins[bins["count"] > 0]).encode(x=x, tooltip=[*numbers, _PREFIXES])
-    base = base.encode(color=series.colour("calibrator", shown))
-    y = alt.Y("mean_success:Q", scale=charts.UNIT, title="Success rate", axis=alt.Axis(minExtent=_AXIS_WIDTH))
-    lines = base.mark_line(strokeWidth=1.5).encode(y=y, strokeDash=series.dash("calibrator", shown))
-    points = charts.intervals(base, y, shape=series.shape("calibrator", shown))
-    return alt.layer(charts.diagonal(), lines, *points).properties(height=_SQUARE)
-
-
-def prefix_histogram(bins: pd.DataFrame, series: charts.Series) -> alt.Chart:
-    """Draw how many prefixes the bins of one calibrator have. It stands below their :func:`reliability_chart`."""
-    x = alt.X("lower:Q", bin="binned", scale=charts.UNIT, title="Reward (bin edges)")
-    y = alt.Y("count:Q", title="Prefixes", axis=alt.Axis(tickCount=3, minExtent=_AXIS_WIDTH))
-    bars = alt.Chart(bins).mark_bar(color=series.colours[0]).properties(height=_HISTOGRAM_HEIGHT)
-    drawn: alt.Chart = bars.encode(x=x, x2="upper:Q", y=y, tooltip=[_PREFIXES])
-    return drawn
+    names = {"calibrator": "series", "mean_reward": "score", "mean_success": "right", "count": "n"}
+    points = bins[bins["count"] > 0].rename(columns={**names, "low": "right_low", "high": "right_high"})
+    numbers = charts.tooltips(["series"], ["score", "right", "right_low", "right_high"], None)
+    shown = charts.legend(series.names, lines=False) if len(series.names) > 1 else None
+    tooltip = [*numbers, alt.Tooltip("n:Q", title="steps", format=",")]
+    square = pictures.reliability(points, series, shown, tooltip=tooltip).properties(
+        width=_SQUARE, height=_SQUARE
+    )
+    # The square is that of the axes, whatever stands around it.
+    return square.properties(autosize=alt.AutoSizeParams(type="pad"))
 
 
 def signed_error_histogram(bins: pd.DataFrame, means: pd.DataFrame, series: charts.Series) -> charts.Layers:
@@ -49,7 +40,7 @@ def signed_error_histogram(bins: pd.DataFrame, means: pd.DataFrame, series: char
     tooltip = charts.tooltips(["calibrator"], ["value"], None)
     lines = alt.Chart(means).mark_rule(strokeWidth=2.5)
     lines = lines.encode(x="value:Q", color=series.colour("calibrator", shown), tooltip=tooltip)
-    return alt.layer(bars, charts.zero_line(), lines).properties(height=_SQUARE)
+    return alt.layer(bars, charts.zero_line(), lines).properties(height=_HISTOGRAM_HEIGHT)
 
 
 _LINE = 18  # pixels
@@ -69,16 +60,13 @@ def interval_chart(
     `rows` has the columns label (of the line), series (it decides the colour), value, low, high, and n if it is known.
     The order of the rows is the order of the lines. The title is that of the axis, which has a line at 0 if `zero`.
     """
-    axis = alt.Axis(
-        labelFontSize=11, labelLimit=300, labelOverlap=False, ticks=False, domain=False, grid=False
-    )
-    y = alt.Y("label:N", sort=None, title=None, axis=axis)
     tooltip = charts.tooltips(["label"], ["value", "low", "high"], "n" if "n" in rows else None)
-    base = alt.Chart(rows).encode(y=y, color=series.colour("series", shown), tooltip=tooltip)
+    base = alt.Chart(rows).encode(tooltip=tooltip)
     scale = alt.Scale(zero=False, nice=False, padding=_MARGIN)
     top = alt.Axis(tickCount=5, orient="top")  # the top of a tall chart is what a reader sees first
     x = alt.X("value:Q", title=f"{title} (95% interval)", scale=scale, axis=top)
-    points = charts.intervals(base, x, size=45, shape=alt.value("circle"))
+    axis = alt.Axis(labelFontSize=11, labelLimit=300, labelOverlap=False, labelFlush=False)
+    points = pictures.forest(base, "label", x, series, shown, by="series", axis=axis, size=45)
     return alt.layer(*([charts.zero_line()] if zero else []), *points).properties(height=alt.Step(_LINE))
 
 

@@ -17,11 +17,11 @@ from prmcal.steps import split_steps
 # The column of the DataFrame, the colour and the dashes of the line, by the name in the legend. The calibrated reward
 # has the colour of its calibrator.
 _SERIES: dict[str, tuple[str, str, list[int]]] = {
-    "PRM reward": ("reward", GREY, [6, 3]),
-    "calibrated reward (median)": ("calibrated", "", [1, 0]),
-    "success rate (Monte Carlo)": ("success", INK, [2, 3]),
+    "score before": ("reward", GREY, [6, 3]),
+    "score after": ("calibrated", "", [1, 0]),
+    "right": ("success", INK, [2, 3]),
 }
-_HEIGHT = 420
+_HEIGHT = 300
 
 
 def rewards_chart(table: pd.DataFrame, colour: str) -> Layers:
@@ -33,7 +33,7 @@ def rewards_chart(table: pd.DataFrame, colour: str) -> Layers:
     x = _steps(table)
     area = alt.Chart(band).mark_area(color=colour, opacity=0.2)
     intervals = alt.Chart(measured).mark_rule(color=INK, strokeWidth=2)
-    title = "Reward" if measured.empty else "Reward, success rate"
+    title = "Score" if measured.empty else "Score, share that is right"
     bands = [] if band.empty else [area.encode(x=x, y=_probability("band_low", title), y2="band_high:Q")]
     rules = intervals.encode(x=x, y=_probability("low", title), y2="high:Q")
     lines = _lines(table, colour, _probability("value", title))
@@ -59,7 +59,7 @@ def _steps(table: pd.DataFrame) -> alt.X:
     last = int(table["step"].max())
     scale = alt.Scale(domain=[0, max(last, 1)], nice=False)
     axis = alt.Axis(values=list(range(last + 1)), format="d")
-    return alt.X("step:Q", title="Steps in the prefix (0: question only)", scale=scale, axis=axis)
+    return alt.X("step:Q", title="Step (0: question only)", scale=scale, axis=axis)
 
 
 def _probability(column: str, title: str) -> alt.Y:
@@ -111,11 +111,11 @@ def step_table(prefixes: pd.DataFrame, trajectory: int) -> pd.DataFrame:
     return table.reset_index()
 
 
-_NAMED = {"reward": "the PRM's reward", "calibrated": "the calibrated reward", "success": "the success rate"}
+_NAMED = {"reward": "the score before", "calibrated": "the score after", "success": "the share that is right"}
 
 
-def draw(chart: alt.Chart | Layers, finding: str) -> None:
-    """Show a chart as wide as its container, in the colours of the page.
+def draw(chart: alt.Chart | Layers, finding: str, *, wide: bool = True) -> None:
+    """Show a chart in the colours of the page, if `wide` as wide as its container.
 
     `finding` says what it shows to readers who do not see it: the finding with its numbers, not the axes.
     """
@@ -127,7 +127,7 @@ def draw(chart: alt.Chart | Layers, finding: str) -> None:
     )
     if st.context.theme.type == "dark":
         coloured = on_dark(coloured)
-    st.altair_chart(coloured, width="stretch", alt=finding)
+    st.altair_chart(coloured, width="stretch" if wide else "content", alt=finding)
 
 
 def extremes(
@@ -146,12 +146,6 @@ def bin_errors(bins: pd.DataFrame) -> str:
     filled = bins[bins["count"] > 0]
     names = (f"mean reward {number(each)}" for each in filled["mean_reward"])
     return extremes("Reward minus success rate", names, filled["mean_reward"] - filled["mean_success"])
-
-
-def bin_counts(bins: pd.DataFrame) -> str:
-    """Return the bins with the fewest and the most prefixes."""
-    names = (f"rewards {number(each.lower, 2)} to {number(each.upper, 2)}" for each in bins.itertuples())
-    return extremes("Prefixes", names, bins["count"], integer)
 
 
 def percent(share: float) -> str:

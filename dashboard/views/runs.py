@@ -1,4 +1,4 @@
-"""Page Runs: progress, failures, history and jobs."""
+"""Page Runs: progress, failures, history, versions and jobs."""
 
 from pathlib import Path
 from typing import Any
@@ -8,25 +8,33 @@ import streamlit as st
 
 from prmcal.dashboard.controls.widgets import ask
 from prmcal.dashboard.formats import MISSING, escaped, integer
-from prmcal.dashboard.views.shared import show_jobs, show_progress, show_table
+from prmcal.dashboard.views.shared import show_jobs, show_progress, show_question, show_table
 from prmcal.db import catalog
 from prmcal.db.text.formats import duration
 
 
 def show(path: Path) -> None:
     """Show the page for a published database."""
-    st.title("Runs")
+    answer = show_question("What was run, and what is left?")
     runs = ask(catalog.runs, path)
     if runs.empty:
         st.info("This database has no runs.")
         return
+    cells = ask(catalog.cells, path)
+    counts = cells["status"].value_counts()
+    parts = ", ".join(
+        f"{integer(counts[name])} {name}" for name in ("done", "failed", "pending") if name in counts
+    )
+    answer.markdown(
+        f"**{parts}** of {integer(len(cells))} cells of the grid {escaped(runs.iloc[-1]['grid_name'])}."
+    )
     show_progress(path)
-    _failures(ask(catalog.cells, path))
+    _failures(cells)
     _history(runs)
-    st.header("Jobs")
     jobs = ask(catalog.jobs, path)
-    show_jobs(jobs)
-    st.caption(f"{integer(len(jobs))} jobs. Jobs with the same key do the same work.")
+    with st.expander(f"{integer(len(jobs))} jobs"):
+        show_jobs(jobs)
+        st.caption("Jobs with the same key do the same work.")
 
 
 def _failures(cells: pd.DataFrame) -> None:
@@ -52,7 +60,11 @@ def _history(runs: pd.DataFrame) -> None:
     )
     latest = latest_first.iloc[0]
     with st.expander("Packages and hardware of the latest run"):
-        st.json({"packages": latest["packages"], "hardware": latest["hardware"]})
+        facts = {**latest["hardware"], **latest["packages"]}
+        table = pd.DataFrame(
+            {"Name": list(facts), "Version or value": [str(each) for each in facts.values()]}
+        )
+        st.dataframe(table, hide_index=True)
     with st.expander(f"Grid of the latest run, key {escaped(latest['grid_key'])}"):
         st.code(latest["grid"], language=None)
 

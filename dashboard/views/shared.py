@@ -7,6 +7,7 @@ from typing import Any
 
 import pandas as pd
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from prmcal.dashboard.controls.context import context_of
 from prmcal.dashboard.controls.widgets import REFRESH_SECONDS, ask, bound_several
@@ -16,15 +17,21 @@ from prmcal.db.html.boards import overview_style
 from prmcal.db.metrics import Metric
 from prmcal.db.queries.runs import progress
 from prmcal.db.reader import fingerprint
-from prmcal.db.run_folder import LOG_FILE, is_running
+from prmcal.db.run_folder import LOG_FILE, finished_artifacts, is_running, workers_folder
 from prmcal.db.statistics.paired import merit
-from prmcal.db.text.formats import COORDINATE_TITLES, duration, time_left
+from prmcal.db.text.formats import COORDINATE_TITLES, WORDS, duration, time_left
 from prmcal.errors import DatabaseError
 
 _JOB_COLUMNS = (
     *("kind", "llm", "prm", "calibrator", "dataset", "split", "job_key", "status", "shards"),
     *("seconds", "tokens"),
 )
+
+
+def show_question(question: str) -> DeltaGenerator:
+    """Show the question of a page as its title. Return the place of the answer, right below it."""
+    st.title(question, anchor=False)
+    return st.container(key="answer")
 
 
 def show_table(columns: Mapping[str, Sequence[str] | pd.Series]) -> None:
@@ -106,13 +113,11 @@ def show_progress(path: Path) -> None:
     """Show how much of the plan is done, in total and by kind of job."""
     st.header("Progress")
     running = is_running(path.parent)
-    if running:
-        st.fragment(_kinds, run_every=REFRESH_SECONDS)(path, True)
-        return
-    table = progress(ask(catalog.planned_shards, path), path.parent)
-    whole = int(table["done"].sum()) == int(table["shards"].sum())
-    _bar(table, "done" if whole else "not running")
-    _kinds(path, False)
+    if not running:
+        table = progress(ask(catalog.planned_shards, path), path.parent)
+        whole = int(table["done"].sum()) == int(table["shards"].sum())
+        _bar(path, table, "Done" if whole else "Not running")
+    st.fragment(_kinds, run_every=REFRESH_SECONDS if running else None)(path, running)
 
 
 def _follow(path: Path, running: bool, seen: tuple[int, int, int] | None) -> None:
@@ -121,34 +126,78 @@ def _follow(path: Path, running: bool, seen: tuple[int, int, int] | None) -> Non
     if not running:
         return
     try:
-        _bar(progress(ask(catalog.planned_shards, path), path.parent), "Provisional, the run is in progress")
+        _bar(
+            path,
+            progress(ask(catalog.planned_shards, path), path.parent),
+            "Provisional, the run is in progress",
+        )
     except DatabaseError:
         st.progress(0.0, text="Provisional, the run is in progress: nothing has been published yet")
 
 
-def _bar(table: pd.DataFrame, state: str) -> None:
+def _bar(path: Path, table: pd.DataFrame, state: str) -> None:
     shards, done = int(table["shards"].sum()), int(table["done"].sum())
-    left = table["seconds_left"]
-    known = done < shards and left.notna().all()
-    time_left = f", about {duration(left.sum())} of worker time left" if known else ""
-    text = f"{state}: {integer(done)} of {integer(shards)} shards{time_left}"
+    text = f"{state}: {integer(done)} of {integer(shards)} shards"
+    if done < shards and (left := wall_time(path, table["seconds_left"])):
+        text += f", {left} left"
     st.progress(done / shards if shards else 1.0, text=text)
 
 
-def _kinds(path: Path, expanded: bool) -> None:
-    table = progress(ask(catalog.planned_shards, path), path.parent)
-    log = path.with_name(LOG_FILE)
-    if expanded and log.is_file() and (lines := log.read_text("utf-8", "replace").splitlines()):
-        st.text(f"Latest: {lines[-1]}")
-    with st.expander("By kind of job", expanded=expanded):
-        show_table(
-            {
-                "Kind": [escaped(kind.replace("_", " ")) for kind in table["kind"]],
-                "Jobs": table["jobs"],
-                "Failed": table["failed"],
-                "Shards done": [f"{row.done} of {row.shards}" for row in table.itertuples()],
-                "Worker time left": [
-                    time_left(row.shards - row.done, row.seconds_left) for row in table.itertuples()
-                ],
-            }
+def wall_time(path: Path, seconds: pd.Series) -> str:
+    """Return how long the workers of a run need for kinds of jobs, in words; empty if no worker or no time is known."""
+    workers = sum(1 for _ in workers_folder(path.parent).glob("*.txt"))
+    if not workers or seconds.isna().all():
+        return ""
+    return f"{'at least' if seconds.isna().any() else 'about'} {duration(seconds.sum() / workers)}"
+
+
+def show_coming(path: Path, cells: pd.DataFrame) -> None:
+    """Show what a run still does before the first of some pending cells is measured, and how long it takes."""
+    jobs: pd.DataFrame = ask(catalog.cell, path, cell_id=cells["cell_id"].iloc[0]).jobs
+    keys: dict[str, set[str]] = {kind: set() for kind in sorted(set(jobs["kind"]), key=_order)}
+    for kind, parameters in zip(jobs["kind"], jobs["parameters"], strict=True):
+        keys[kind] |= {shard["key"] for shard in parameters["shards"]}
+    left = pd.Series({kind: len(own - finished_artifacts(path.parent, kind)) for kind, own in keys.items()})
+    costs = ask(catalog.planned_shards, path).set_index("kind")["seconds_per_shard"].reindex(left.index)
+    when = wall_time(path, (left * costs.astype(float)).where(left > 0, 0.0))
+    if is_running(path.parent):
+        st.info(
+            f"Nothing has been measured yet. First results{f' in {when}' if when else ''}, after these jobs:"
         )
+    else:
+        st.info("The run ended before its first result. Run the same command again: it goes on from here.")
+    done = [f"{len(own) - left[kind]} of {len(own)}" for kind, own in keys.items()]
+    show_table({"Job": [job_words(kind) for kind in keys], "Shards done": done})
+
+
+def _orders(kinds: pd.Series) -> pd.Series:
+    return kinds.map(_order)
+
+
+def job_words(kind: str) -> str:
+    """Return what a kind of job does, in two or three words."""
+    words: dict[str, str] = WORDS["kinds"]
+    return words.get(kind, kind.replace("_", " "))
+
+
+def _order(kind: str) -> int:
+    """Return the place of a kind of job in the course of a run."""
+    kinds = list(WORDS["kinds"])
+    return kinds.index(kind) if kind in kinds else len(kinds)
+
+
+def _kinds(path: Path, running: bool) -> None:
+    table = progress(ask(catalog.planned_shards, path), path.parent).sort_values("kind", key=_orders)
+    log = path.with_name(LOG_FILE)
+    if running and log.is_file() and (lines := log.read_text("utf-8", "replace").splitlines()):
+        st.text(f"Latest: {lines[-1]}")
+    show_table(
+        {
+            "Job": [escaped(job_words(kind)) for kind in table["kind"]],
+            "Shards done": [f"{row.done} of {row.shards}" for row in table.itertuples()],
+            "Failed": table["failed"],
+            "Worker time left": [
+                time_left(row.shards - row.done, row.seconds_left) for row in table.itertuples()
+            ],
+        }
+    )

@@ -1,7 +1,7 @@
 """The questions, trajectories and prefixes of a cell, with their texts, rewards and success rates."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any
 
 import pandas as pd
 import sqlalchemy as sa
@@ -57,61 +57,51 @@ def _column(table: Any, name: str) -> Any:
     return table.c[name] if isinstance(table, sa.FromClause) else getattr(table, name)
 
 
-def questions(source: Source, cell_id: str) -> pd.DataFrame:
-    """Return the questions that a cell was measured on, sorted by identifier.
+def solutions(source: Source, cell_id: str) -> pd.DataFrame:
+    """Return the trajectories whose prefixes a cell was measured on, first those of which calibration repairs most.
 
-    The columns are question_id, text, subject, question_level, trajectories, correct (number of correct trajectories),
-    pass_at_1, prefixes, success, reward_error and calibrated_error. The last four are about the prefixes that the
-    metrics of the cell count: their number, their mean success rate, and the mean of reward minus success rate, before
-    and after calibration. Errors above 0 are overestimates. Raises an UnknownCellError if there is no such cell.
+    The columns are question_id, trajectory, text (of the question), subject, question_level, correct, prefixes (their
+    number), success, reward_error and calibrated_error (means of the success rate, and of reward minus success rate
+    before and after calibration; errors above 0 are overestimates), and before, after and repaired: the mean distance
+    of rewards from success rates before and after calibration, and by how much it falls. What needs calibrated rewards
+    is null if there are none. Raises an UnknownCellError if there is no such cell.
     """
     with connection_of(source) as connection:
         jobs = jobs_of(connection, cell_id)
-        graded, errors = _graded(jobs), _errors_by_question(jobs)
+        judged = _judged(jobs)
+        errors = [column - judged.c.success for column in (judged.c.reward, judged.c.calibrated_reward)]
+        means = [judged.c.success, *errors, *(sa.func.abs(error) for error in errors)]
+        names = ("success", "reward_error", "calibrated_error", "before", "after")
+        own = (
+            sa.select(
+                *(judged.c.question_id, judged.c.trajectory, sa.func.count().label("prefixes")),
+                *(sa.func.avg(mean).label(name) for mean, name in zip(means, names, strict=True)),
+            )
+            .where(counted(judged.c.terminal, Cell.cell_id == cell_id))
+            .group_by(judged.c.question_id, judged.c.trajectory)
+            .subquery()
+        )
+        repaired = (own.c.before - own.c.after).label("repaired")
+        same = (Trajectory.question_id == own.c.question_id, Trajectory.trajectory == own.c.trajectory)
+        asked = (
+            Question.question_id == own.c.question_id,
+            Question.dataset == jobs.dataset,
+            Question.split == jobs.split,
+        )
         query = (
             sa.select(
-                Question.question_id,
-                Question.text,
-                Question.subject,
+                *own.c[:2],
+                *Question.columns("text", "subject"),
                 Question.level.label("question_level"),
-                *graded.c[1:],
-                *errors.c[1:],
+                Trajectory.correct,
+                *own.c[2:],
+                repaired,
             )
-            .outerjoin(graded, graded.c.question_id == Question.question_id)
-            .outerjoin(errors, errors.c.question_id == Question.question_id)
-            .where(Question.dataset == jobs.dataset, Question.split == jobs.split)
-            .order_by(Question.question_id)
+            .join(Trajectory, sa.and_(Trajectory.job_key == jobs.graded, *same))
+            .outerjoin(Question, sa.and_(*asked))
+            .order_by(repaired.element.desc().nulls_last(), *own.c[:2])
         )
         return frame(connection, query)
-
-
-def worst_prefixes(
-    source: Source,
-    cell_id: str,
-    *,
-    column: Literal["reward", "calibrated_reward"] = "reward",
-    over: bool = True,
-    limit: int = 25,
-) -> pd.DataFrame:
-    """Return the `limit` prefixes whose rewards most exceed the success rates, or without `over` most fall below them.
-
-    The reward that is compared is that of `column`. The columns are question_id, trajectory, step, successes,
-    follow_ups, terminal, reward, calibrated_reward (the median; null if there is none) and error. A prefix that several
-    trajectories share has one row.
-    """
-    with connection_of(source) as connection:
-        judged = _judged(jobs_of(connection, cell_id))
-        # Trajectories with the same first steps share prefixes; all share the question alone.
-        shared = (*(judged.c[name] for name in ("question_id", "step", "successes", "follow_ups")),)
-        alike = sa.func.round(judged.c[column] * 1_000_000)
-        nth = sa.func.row_number().over(partition_by=[*shared, alike], order_by=judged.c.trajectory)
-        error = (judged.c[column] - judged.c.success).label("error")
-        shown = [each for each in judged.c if each.key != "success"]
-        each = sa.select(*shown, error, nth.label("nth")).where(error.is_not(None)).subquery()
-        order = each.c.error.desc() if over else each.c.error.asc()
-        names = [column for column in each.c if column.key != "nth"]
-        query = sa.select(*names).where(each.c.nth == 1).order_by(order, *(each.c[name] for name in PREFIX))
-        return frame(connection, query.limit(limit))
 
 
 def trajectories(
@@ -202,37 +192,6 @@ def scored_prefixes(source: Source, place: Mapping[str, str]) -> tuple[pd.DataFr
     )
     with connection_of(source) as connection:
         return frame(connection, sampled([place["graded"]])), frame(connection, query)
-
-
-def _graded(jobs: CellJobs) -> sa.Subquery:
-    right = sa.cast(Trajectory.correct, sa.Integer)
-    return (
-        sa.select(
-            Trajectory.question_id,
-            sa.func.count().label("trajectories"),
-            sa.cast(sa.func.sum(right), sa.Integer).label("correct"),
-            sa.func.avg(right).label("pass_at_1"),
-        )
-        .where(Trajectory.job_key == jobs.graded)
-        .group_by(Trajectory.question_id)
-        .subquery()
-    )
-
-
-def _errors_by_question(jobs: CellJobs) -> sa.Subquery:
-    judged = _judged(jobs)
-    return (
-        sa.select(
-            judged.c.question_id,
-            sa.func.count().label("prefixes"),
-            sa.func.avg(judged.c.success).label("success"),
-            sa.func.avg(judged.c.reward - judged.c.success).label("reward_error"),
-            sa.func.avg(judged.c.calibrated_reward - judged.c.success).label("calibrated_error"),
-        )
-        .where(counted(judged.c.terminal, Cell.cell_id == jobs.cell["cell_id"]))
-        .group_by(judged.c.question_id)
-        .subquery()
-    )
 
 
 def _judged(jobs: CellJobs) -> sa.Subquery:

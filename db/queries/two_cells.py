@@ -31,7 +31,7 @@ class CellComparison:
     """The rows of the cells in the table ``cells``."""
     table: pd.DataFrame
     """One row per metric, in the order of the leaderboard: metric; a, a_low, a_high, b, b_low and b_high (the values of
-    the cells with their 95% intervals); difference, low and high (A - B with its 95% interval; if 0 is the best value
+    the cells with their 95% intervals); difference, low and high (B - A with its 95% interval; if 0 is the best value
     of the metric, absolute values are subtracted, and from_zero is true); p_value (two-sided), p_adjusted (after Holm's
     correction over the pairs of the group) and pairs (their number), which are None for cells and metrics that do not
     compete; and real (whether the p value of this one test is significant; None if there is none)."""
@@ -41,7 +41,7 @@ class CellComparison:
     """Number of prefixes of A and of B; None on the scaling leaderboard."""
     differing: pd.DataFrame
     """Up to five questions on which they differ, the largest absolute difference first: question_id, question_level,
-    question (its text), value_a, value_b and difference (A - B). On the calibration leaderboard, the value is the
+    question (its text), value_a, value_b and difference (B - A). On the calibration leaderboard, the value is the
     squared error of the point estimate, averaged over the prefixes of the question. On the scaling leaderboard, it is
     the accuracy. The frame is empty if the database does not have these values."""
 
@@ -137,7 +137,7 @@ def _stored_comparisons(connection: sa.Connection, cell_a: str, cell_b: str) -> 
     query = sa.select(all_pairs).where(all_pairs.c.cell_a.in_(both), all_pairs.c.cell_b.in_(both))
     found = {row["metric"]: dict(row) for row in connection.execute(query).mappings()}
     for row in found.values():
-        if row["cell_a"] == cell_b:
+        if row["cell_a"] == cell_a:
             row["difference"], row["low"], row["high"] = -row["difference"], -row["high"], -row["low"]
     return found
 
@@ -170,13 +170,13 @@ def _paired(
             f"{second.questions}, not all the same) or with another bootstrap. Questions that are too long for a PRM "
             "are left out."
         )
-    return {**replicated_difference(first, second)._asdict(), "p_adjusted": None, "pairs": None}
+    return {**replicated_difference(second, first)._asdict(), "p_adjusted": None, "pairs": None}
 
 
 def _question_differences(connection: sa.Connection, cell_a: str, cell_b: str) -> pd.DataFrame:
     """Return the attribute ``differing`` of a comparison."""
     first, second = _by_question(connection, cell_a), _by_question(connection, cell_b)
-    difference = (first.c.value - second.c.value).label("difference")
+    difference = (second.c.value - first.c.value).label("difference")
     query = (
         sa.select(
             first.c.question_id,

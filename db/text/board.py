@@ -280,7 +280,7 @@ def comparison_board(found: CellComparison, title: Callable[[str], str] = str) -
     columns = (
         column_of(rows, "metric", lambda row: title(row.metric)),
         *(replace(each, group="cells", whole=True) for each in sides),
-        Column("A - B", tuple(differences), whole=True),
+        Column("B - A", tuple(differences), whole=True),
         column_of(rows, "significant", lambda row: {None: "", True: "yes", False: "no"}[row.real], 1),
         column_of(found.p_values, "p", lambda p: "" if math.isnan(p) else f"{p:.2g}", 2),
     )
@@ -288,7 +288,7 @@ def comparison_board(found: CellComparison, title: Callable[[str], str] = str) -
 
 
 def _legend(found: CellComparison) -> list[str]:
-    lines = ["Values with 95% intervals over questions. A - B is paired."]
+    lines = ["Values with 95% intervals over questions. B - A is paired."]
     if found.table["from_zero"].any():
         lines.append(f"{_FROM_ZERO}: difference of the distances from 0, the best value.")
     pairs = sorted({each for each in found.table["pairs"] if each is not None})
@@ -307,7 +307,7 @@ def questions_board(found: CellComparison) -> Board:
         column_of(rows, "level", lambda row: _name(row.question_level), 4),
         column_of(rows, "A", lambda row: number(row.value_a), 1),
         column_of(rows, "B", lambda row: number(row.value_b), 1),
-        column_of(rows, "A - B", lambda row: number(row.difference, signed=True)),
+        column_of(rows, "B - A", lambda row: number(row.difference, signed=True)),
         replace(texts, text=True),
     )
     by = "squared error, mean over prefixes" if found.prefixes else "accuracy"

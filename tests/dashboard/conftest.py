@@ -25,7 +25,7 @@ SECONDS = 240
 IDLE = "[data-testid=stApp][data-test-script-state=notRunning]"
 """The page after the server has sent all of it."""
 DRAWN = """() => {
-    const seen = each => each.offsetParent !== null;
+    const seen = each => each.checkVisibility();  // What is folded is drawn when it is unfolded.
     const charts = [...document.querySelectorAll('[data-testid=stVegaLiteChart]')].filter(seen);
     return charts.every(each => each.querySelector('svg, canvas'))
         && ![...document.querySelectorAll('[data-testid=stMain] [data-testid=stSkeleton]')].some(seen)

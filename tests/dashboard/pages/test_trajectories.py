@@ -26,16 +26,25 @@ def go(page: Page, address: str, **state: str) -> None:
     page.get_by_text("95% Clopper-Pearson intervals").wait_for()
 
 
-def test_questions_show_the_numbers_of_the_database(page: Page, address: str, run_folder: Path) -> None:
-    go(page, address, cell=CELL)
-    stored = catalog.questions(published_path(run_folder), CELL)
+def test_the_page_opens_where_calibration_helps_and_leads_to_where_it_does_not(
+    page: Page, address: str, run_folder: Path
+) -> None:
+    stored = catalog.solutions(published_path(run_folder), CELL)
+    assert stored["repaired"].iloc[0] > 0 > stored["repaired"].iloc[-1]
+    answer = page.locator(".st-key-answer")
+    for case, place, text in ((None, 0, "Here it helps."), ("Where it does not", -1, "Here it does not.")):
+        go(page, address, cell=CELL, **({"case": case} if case else {}))
+        expect(answer).to_contain_text(text)
+        before, after = stored[["before", "after"]].iloc[place]
+        expect(answer).to_contain_text(f"off by {number(before, 2)} before and by {number(after, 2)} after")
+    page.get_by_text("Other solutions").click()
     head, *shown = grid(page, len(stored))
     named = [dict(zip(head, row, strict=True)) for row in shown]
     assert [row["Question"] for row in named] == list(stored["question_id"])
     for title, column in (
-        ("pass@1", "pass_at_1"),
-        ("PRM error", "reward_error"),
-        ("Calibrated error", "calibrated_error"),
+        ("Off before", "before"),
+        ("Off after", "after"),
+        ("Error after", "calibrated_error"),
     ):
         assert [float(row[title]) for row in named] == stored[column].to_list()
 
@@ -46,9 +55,8 @@ def test_steps_show_rewards_and_success_rates(page: Page, address: str, run_fold
     row = step_table(prefixes, 2).to_dict("records")[1]
     head, _, shown, *_ = rows(page)
     named = dict(zip(head, shown, strict=True))
-    assert named["PRM reward"] == number(row["reward"])
-    assert named["Calibrated reward"].startswith(number(row["calibrated"]))
-    assert named["Success rate"].startswith(f"{row['successes']} of 8: {number(row['success'])}")
+    assert [named["Before"], named["After"]] == [number(row["reward"]), number(row["calibrated"])]
+    assert named["Right"] == f"{row['successes']} of 8"
     expect(page.get_by_test_id("stVegaLiteChart")).to_have_count(1, timeout=1000 * SECONDS)
 
 
@@ -63,17 +71,18 @@ def test_text_of_a_model_is_text_and_its_formulas_are_formulas(page: Page, addre
 def test_a_selected_row_is_shown_and_written_to_the_address(
     page: Page, address: str, run_folder: Path
 ) -> None:
-    go(page, address, cell=CELL, list="Most overestimated", reward="uncalibrated")
-    worst = catalog.worst_prefixes(published_path(run_folder), CELL, column="reward")
+    go(page, address, cell=CELL)
+    stored = catalog.solutions(published_path(run_folder), CELL)
     # The page shows the first question by default, so the test selects another one.
-    place = list(worst["question_id"] != "q0").index(True)
-    question, trajectory = worst.loc[place, ["question_id", "trajectory"]]
+    place = list(stored["question_id"] != stored["question_id"].iloc[0]).index(True)
+    question, trajectory = stored.loc[place, ["question_id", "trajectory"]]
+    page.get_by_text("Other solutions").click()
     table = page.get_by_test_id("stDataFrame").first
     row = table.locator("table[role=grid] tbody tr").nth(place)
     expect(row).to_contain_text(question)
     table.locator(".dvn-scroller").click(position={"x": 15, "y": 55 + 35 * place})
     page.wait_for_url(f"**question={question}*")
-    page.get_by_text(f"Trajectory {trajectory}:").wait_for()
+    expect(page.get_by_role("combobox", name="Solution")).to_have_value(str(trajectory))
     choose(page, "Calibrator", "temperature")
     page.wait_for_url("**calibrator=temperature*")
     page.get_by_text("Cell calibration/weak/qwen/temperature/nano-math").wait_for()

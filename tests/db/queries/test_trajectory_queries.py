@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import pytest
 
@@ -10,7 +10,7 @@ from prmcal.db.metrics import cell_id
 from prmcal.db.queries.runs import jobs_of
 from prmcal.db.reader import reading
 from prmcal.errors import UnknownCellError
-from tests.db import factory, parquet_files
+from tests.db import factory
 
 CELL = cell_id("calibration", "weak", "nano-math", prm="qwen", calibrator="isotonic")
 JUDGED = """
@@ -23,36 +23,25 @@ JUDGED = """
 """
 
 
-def test_questions_have_their_pass_rate_and_mean_errors_over_the_prefixes_that_count(published: Path) -> None:
-    found = catalog.questions(published, CELL)
-    assert len(found) == parquet_files.QUESTIONS
-    assert found["question_id"].is_monotonic_increasing
-    assert list(found["correct"]) == [2, 1, 2, 1]
-    assert found["pass_at_1"].tolist() == pytest.approx([2 / 3, 1 / 3, 2 / 3, 1 / 3])
+def test_solutions_have_their_mean_errors_over_the_prefixes_that_count(published: Path) -> None:
+    found = catalog.solutions(published, CELL)
+    assert found["repaired"].is_monotonic_decreasing, "those come first of which calibration repairs most"
+    assert found["repaired"].tolist() == pytest.approx((found["before"] - found["after"]).tolist())
+    errors = ("reward - success", "calibrated_reward - success")
+    means = ", ".join(f"avg({each})" for each in (*errors, *(f"abs({error})" for error in errors)))
     with reading(published) as connection:
-        means = connection.exec_driver_sql(
-            f"SELECT avg(reward - success), avg(calibrated_reward - success), count(*) FROM ({JUDGED}) "
-            "WHERE NOT terminal GROUP BY question_id ORDER BY question_id"
+        expected = connection.exec_driver_sql(
+            f"SELECT question_id, trajectory, count(*), {means} FROM ({JUDGED}) "
+            "WHERE NOT terminal GROUP BY ALL ORDER BY ALL"
         ).all()
-    columns = ["reward_error", "calibrated_error", "prefixes"]
-    assert [tuple(row) for row in found[columns].to_numpy()] == [pytest.approx(row) for row in means]
-
-
-@pytest.mark.parametrize("column", ["reward", "calibrated_reward"])
-def test_the_worst_prefixes_come_first(
-    published: Path, column: Literal["reward", "calibrated_reward"]
-) -> None:
-    with reading(published) as connection:
-        errors = [
-            row[0]
-            for row in connection.exec_driver_sql(
-                f"SELECT {column} - success AS error FROM ({JUDGED}) ORDER BY error DESC"
-            )
-        ]
-    over = catalog.worst_prefixes(published, CELL, column=column, limit=5)
-    under = catalog.worst_prefixes(published, CELL, column=column, over=False, limit=3)
-    assert over["error"].tolist() == errors[:5]
-    assert under["error"].tolist() == errors[:-4:-1]
+        right = connection.exec_driver_sql(
+            "SELECT question_id, trajectory FROM trajectories WHERE correct AND job_key LIKE '%weak-nano-math'"
+        ).all()
+    columns = ["prefixes", "reward_error", "calibrated_error", "before", "after"]
+    rows = found.set_index(["question_id", "trajectory"]).sort_index()
+    assert list(rows.index) == [tuple(row[:2]) for row in expected]
+    assert [tuple(row) for row in rows[columns].to_numpy()] == [pytest.approx(row[2:]) for row in expected]
+    assert set(rows.index[rows["correct"]]) == {tuple(row) for row in right} & set(rows.index)
 
 
 def test_a_scaling_cell_leads_to_the_rewards_that_it_rests_on(published: Path) -> None:

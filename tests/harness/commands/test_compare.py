@@ -106,7 +106,7 @@ def test_the_command_says_which_differences_are_real(prmcal: Prmcal, finished: P
     assert f"Paired over the same 40 questions, with {prefixes:,} prefixes." in lines
     # Without terminal prefixes, and with them.
     brier, _ = [line for line in lines if line.startswith("brier ")]
-    difference = rows.loc[RAW, "brier"] - rows.loc[FITTED, "brier"]
+    difference = rows.loc[FITTED, "brier"] - rows.loc[RAW, "brier"]
     assert f" {difference:+.3f} [" in brier
     assert " yes " in brier and "A leaderboard corrects it over all pairs of cells (1)" in " ".join(lines)
     assert sum(": take " in line for line in lines) == 5
@@ -124,7 +124,7 @@ def test_cells_that_compete_have_the_leaderboards_p_value_either_way_round(finis
     accuracy, turned = forth["metrics"]["accuracy"], back["metrics"]["accuracy"]
     assert accuracy["p_adjusted"] == turned["p_adjusted"] == row["p_adjusted"].item()
     assert accuracy["pairs"] == 3  # fixed best-of-n and IAS with two calibrators that work
-    assert accuracy["difference"] == -turned["difference"] == row["difference"].item()
+    assert accuracy["difference"] == -turned["difference"] == -row["difference"].item()
     assert (accuracy["low"], accuracy["high"]) == (-turned["high"], -turned["low"])
 
 
@@ -141,9 +141,9 @@ def test_any_two_cells_of_a_data_set_are_compared_and_not_adjusted(finished: Pat
                 [cell],
             ).fetchnumpy()["value"]
             by_hand.append(values)
-    expected = ttest_rel(*by_hand)
+    expected = ttest_rel(by_hand[1], by_hand[0])
     interval = expected.confidence_interval(0.95)
-    assert accuracy["difference"] == pytest.approx(np.mean(by_hand[0] - by_hand[1]))
+    assert accuracy["difference"] == pytest.approx(np.mean(by_hand[1] - by_hand[0]))
     assert [accuracy["low"], accuracy["high"]] == pytest.approx([interval.low, interval.high], abs=0.01)
     assert accuracy["p_adjusted"] is None and accuracy["pairs"] is None and accuracy["real"] is True
     text = " ".join(render_comparison(finished, PASS_AT_1, BEST_OF_N).split())
@@ -157,12 +157,12 @@ def test_the_same_calibrator_on_two_prms_shares_its_prefixes(finished: Path) -> 
     assert found["prefixes_a"] == found["prefixes_b"]
     rows = catalog.leaderboard(finished / "leaderboard.duckdb").set_index("cell_id")
     assert found["metrics"]["brier"]["difference"] == pytest.approx(
-        rows.loc[RAW, "brier"] - rows.loc[STRICT, "brier"]
+        rows.loc[STRICT, "brier"] - rows.loc[RAW, "brier"]
     )
     signed = found["metrics"]["signed_error"]
     assert signed["a"] > 0 > signed["b"], "one overestimates, the other underestimates"
     assert signed["from_zero"] is True
-    assert signed["difference"] == pytest.approx(abs(signed["a"]) - abs(signed["b"]))
+    assert signed["difference"] == pytest.approx(abs(signed["b"]) - abs(signed["a"]))
 
 
 def test_cells_that_lost_different_questions_are_refused_with_the_reason(finished: Path) -> None:

@@ -85,8 +85,8 @@ def test_a_grid_may_count_terminal_prefixes(
     bars = catalog.error_histograms(database)
     assert bars.loc[bars["calibrator"] == "uncalibrated", "count"].sum() == rows
     assert catalog.compare_cells(database, *with_all["cell_id"]).prefixes == (rows, rows)
-    questions = catalog.questions(database, with_all.loc["uncalibrated", "cell_id"])
-    assert questions["prefixes"].sum() == rows
+    solutions = catalog.solutions(database, with_all.loc["uncalibrated", "cell_id"])
+    assert solutions["prefixes"].sum() == rows
     # The calibrator was fitted again, to more prefixes.
     fitted = without.loc["histogram", with_terminal("brier")], with_all.loc["histogram", "brier"]
     assert fitted[0] != fitted[1]

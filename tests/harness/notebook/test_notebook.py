@@ -136,7 +136,7 @@ def test_a_comparison_is_shown_as_a_table(opened: prmcal.Run) -> None:
     found = opened.compare(place[0], place[1])
     table = found.table.set_index("metric")
     brier = table.loc["brier"]
-    assert brier["difference"] == pytest.approx(brier["a"] - brier["b"])
+    assert brier["difference"] == pytest.approx(brier["b"] - brier["a"])
     assert brier["low"] <= brier["difference"] <= brier["high"]
     assert found.a["cell_id"] in repr(found)
     with pytest.raises(IncomparableCellsError, match=r"is given twice\. Name two cells"):

@@ -1,0 +1,88 @@
+"""The answers to the questions of the pages: Markdown of a sentence or two, with intervals and numbers of questions."""
+
+import math
+from typing import Any
+
+import pandas as pd
+
+from prmcal.dashboard.formats import escaped, estimate, integer, number
+from prmcal.db.metrics import COORDINATES, Metric
+from prmcal.db.queries.two_cells import CellComparison
+from prmcal.db.text.formats import counted
+
+
+def improves(metric: Metric, difference: float) -> bool:
+    """Return whether a difference of values of a metric is a gain; of absolute values if the best value is 0."""
+    return (difference > 0) == (metric.better == "higher")
+
+
+def of_comparison(found: CellComparison, metric: Metric) -> str:
+    """Say whether B is better than A by a metric, with the one test of both."""
+    names = [
+        ", ".join(
+            f"{one[kind]:g}" if isinstance(one[kind], float) else str(one[kind])
+            for kind in COORDINATES
+            if one[kind] != other[kind] and one[kind] is not None
+        )
+        for one, other in ((found.b, found.a), (found.a, found.b))
+    ]
+    paired = f"B is {names[0] or 'the same'}, A is {names[1] or 'the same'}. {found.paired_over}"
+    row: Any = next((row for row in found.table.itertuples() if row.metric == metric.name), None)
+    if row is None or row.real is None:
+        return f"**Not known.** {escaped(paired)}"
+    better = "**Yes.**" if improves(metric, row.difference) else "**No, B is worse.**"
+    sizes = "distance from 0 of " if row.from_zero else ""
+    p = f"p = {row.p_value:.2g}" if row.p_value >= 0.001 else "p < 0.001"
+    difference = estimate(row.difference, row.low, row.high)
+    fact = f"{metric.title} ({metric.direction}): {sizes}B \N{MINUS SIGN} A = {difference}, {p}."
+    return f"{better if row.real else '**Not shown.**'} {escaped(f'{fact} {paired}')}"
+
+
+def of_solution(table: pd.DataFrame, verdict: str, among: int) -> str:
+    """Say whether calibration brings the scores of a solution closer to its success rates.
+
+    `table` is that of :func:`prmcal.dashboard.charts.trajectory.step_table`, and `among` the number of solutions from
+    which the page chooses its examples.
+    """
+    steps = table[~table["terminal"].eq(True)].dropna(subset=["reward", "calibrated", "success"])
+    if steps.empty:
+        return f"**Not known.** The solution is {verdict}, and its steps have no success rates."
+    before, after = ((steps[name] - steps["success"]).abs().mean() for name in ("reward", "calibrated"))
+    lead = (
+        "Here it helps."
+        if after < before
+        else "Here it does not."
+        if after > before
+        else "It changes nothing here."
+    )
+    return (
+        f"**{lead}** The score is off by {number(before, 2)} before and by {number(after, 2)} after, on average over "
+        f"{counted(len(steps), 'step')}. The solution is {verdict}. One of {integer(among)}, an example and no proof."
+    )
+
+
+_EXAMPLE = 0.9  # the score of the question
+
+
+def of_calibration(rows: pd.DataFrame, bins: pd.DataFrame) -> str:
+    """Say how far scores lie from the truth, before and after calibration.
+
+    `rows` are those of the leaderboard: of the uncalibrated scores, if the grid has them, and of a calibrator. `bins`
+    are those of their reliability diagrams, with a column `calibrator`.
+    """
+    said = []
+    for row in rows.to_dict("records"):
+        value, low, high = (row.get(f"signed_error{end}", math.nan) for end in ("", "_low", "_high"))
+        kind = "too high by" if low > 0 else "too low by" if high < 0 else "no clear error,"
+        facts = [f"{kind} {estimate(value, low, high)} on average"]
+        own = bins[bins["calibrator"] == row["calibrator"]]
+        for each in own[
+            (own["lower"] <= _EXAMPLE) & (own["upper"] > _EXAMPLE) & (own["count"] > 0)
+        ].itertuples():
+            share = [number(100 * end, 0) for end in (each.mean_success, each.low, each.high)]
+            ends = f"[{share[1]}, {share[2]}]"
+            facts.insert(0, f"a score of {number(each.mean_reward, 2)} is right in {share[0]}% {ends}")
+        said.append(f"**{escaped(row['calibrator'])}:** {escaped('; '.join(facts))}.")
+    first = rows.iloc[0]
+    counts = f"{counted(int(first['questions']), 'question')}, {counted(int(first['rows']), 'step')}."
+    return " ".join([*said, counts])
