@@ -5,9 +5,11 @@ from typing import Any
 
 import pandas as pd
 
+from prmcal.dashboard.charts.trajectory import percent, points
 from prmcal.dashboard.formats import escaped, estimate, integer, number
 from prmcal.db.metrics import COORDINATES, Metric
 from prmcal.db.queries.two_cells import CellComparison
+from prmcal.db.statistics.budgets import verdict
 from prmcal.db.text.formats import counted
 
 
@@ -86,3 +88,29 @@ def of_calibration(rows: pd.DataFrame, bins: pd.DataFrame) -> str:
     first = rows.iloc[0]
     counts = f"{counted(int(first['questions']), 'question')}, {counted(int(first['rows']), 'step')}."
     return " ".join([*said, counts])
+
+
+_VERDICTS = {"gain": "a gain:", "no gain": "no clear gain:", "loss": "a loss:"}
+
+
+def of_samples(row: Any, fixed: pd.DataFrame, among: int) -> str:
+    """Say what a fixed number of samples buys, and what best-of-n + IAS buys with one calibrator at equal cost.
+
+    `row` is one of :func:`prmcal.dashboard.charts.curves.gains_at_once`, whose interval holds for all calibrators at
+    once. `fixed` are the first and the last row of :func:`prmcal.dashboard.charts.curves.fixed_points`, for one and for
+    N samples. `among` is the number of calibrators from which this one was chosen by its result.
+    """
+    one, full = (
+        f"{percent(each.accuracy)} [{number(100 * each.accuracy_low, 0)}, {number(100 * each.accuracy_high, 0)}]"
+        for each in fixed.itertuples()
+    )
+    most, questions = int(fixed["cost"].iloc[-1]), counted(int(fixed["n"].iloc[0]), "question")
+    first = f", the most accurate of {among}" if among > 1 else ""
+    holds = f" The interval holds for all {among} at once." if among > 1 else ""
+    lead = f"**{escaped(f'One sample is right in {one}, {most} samples in {full}')}.** {questions}."
+    return f"{lead} " + escaped(
+        f"Choosing n for each question by its score ({row.series}{first}; C = {row.C:g}, β = {row.beta:g}): "
+        f"{percent(row.accuracy)} with {number(row.samples, 1)} of {most} samples. A fixed n of equal cost has "
+        f"{percent(row.fixed)}, so this is {_VERDICTS[verdict(row.low, row.high)]} "
+        f"{points(row.difference, row.low, row.high)}.{holds}"
+    )

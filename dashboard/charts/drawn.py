@@ -70,11 +70,10 @@ def interval_chart(
     return alt.layer(*([charts.zero_line()] if zero else []), *points).properties(height=alt.Step(_LINE))
 
 
-_HEIGHT = 400
-_BAND, _FAINT_BAND = 0.14, 0.07
+_HEIGHT = 340
+_BAND = 0.14
 _LEGEND_COLUMN = 260  # pixels
-_LABEL = 0.07  # the height of a label, in units of accuracy
-_LOW = 0.6  # below this accuracy, labels are drawn at the top of the chart, otherwise at the bottom
+_LABEL = 0.07  # the height of a label, as a share of that of the chart
 _POINTS = 100  # percentage points in 1
 
 
@@ -101,27 +100,31 @@ def frontier_chart(
     series: charts.Series,
     target: float,
 ) -> charts.Layers:
-    """Draw accuracy against cost: curves with their 95% bands, single strategies, and the Pareto frontier.
+    """Draw accuracy against cost: curves, the 95% band of a fixed n, single strategies, and the Pareto frontier.
 
     Curves and frontier are those of :mod:`prmcal.dashboard.charts.curves`. `measured` has the columns series, name
-    (shown in the tooltip), label (drawn beside the point; may be empty), cost, accuracy, accuracy_low and
-    accuracy_high. `target` is the selected C.
+    (shown in the tooltip), label (drawn beside the point), cost, accuracy, accuracy_low and accuracy_high. `target` is
+    the selected C. The axes are as long as the data need.
     """
+    parts = [adaptive[adaptive["C"] == target], fixed, measured]
+    ends = pd.concat(parts)[["accuracy_low", "accuracy_high"]]
+    least, most = float(ends["accuracy_low"].min()), float(ends["accuracy_high"].max())
     costs = pd.concat([adaptive["cost"], fixed["cost"], measured["cost"]])
     x = _budgets("cost", float(costs.min()), float(costs.max()))
-    y = alt.Y("accuracy:Q", scale=charts.UNIT, title="Accuracy")
-    low = alt.Y("accuracy_low:Q", scale=charts.UNIT)
+    scale = alt.Scale(domain=[least, most], nice=True, clamp=True)
+    y = alt.Y("accuracy:Q", scale=scale, title="Accuracy", axis=alt.Axis(format=".0%"))
+    low = alt.Y("accuracy_low:Q", scale=scale)
     shown = charts.legend(series.names)
     colour = series.colour("series", shown)
     numbers = ["cost", "accuracy", "accuracy_low", "accuracy_high"]
     single = alt.Chart(measured).encode(x=x, color=colour, tooltip=charts.tooltips(["name"], numbers, None))
-    labelled = _with_label_places(measured[measured["label"] != ""], costs, measured["accuracy"].max() < _LOW)
+    labelled = _with_label_places(measured, costs, least, most)
     guides = alt.Chart(labelled).mark_rule(color=charts.GREY, strokeDash=[1, 3])
     steps = alt.Chart(frontier).encode(x=x, y=y)
     layers: list[Any] = [
         steps.mark_line(color=charts.GREY, strokeWidth=6, opacity=0.45, interpolate="step-after"),
         *charts.curves(alt.Chart(fixed).encode(x=x), y, series, shown, band=_BAND),
-        *charts.curves(alt.Chart(adaptive).encode(x=x), y, series, shown, band=_BAND),
+        *charts.curves(alt.Chart(adaptive).encode(x=x), y, series, shown),
         single.mark_rule(strokeWidth=2).encode(y=low, y2="accuracy_high:Q"),
         single.mark_point(filled=True, size=50, opacity=1).encode(y=y, shape=series.shape("series", shown)),
         guides.encode(x=x, y=y, y2="label_at:Q"),
@@ -134,17 +137,19 @@ def frontier_chart(
     return alt.layer(*layers).properties(height=_HEIGHT)
 
 
-def _with_label_places(labelled: pd.DataFrame, costs: pd.Series, top: bool) -> pd.DataFrame:
-    """Say where labels are drawn: in two stacks, at the top or at the bottom of the chart.
+def _with_label_places(labelled: pd.DataFrame, costs: pd.Series, least: float, most: float) -> pd.DataFrame:
+    """Say where labels are drawn: in two stacks at the bottom of a chart whose vertical axis has these ends.
 
     The column `left` says whether a label stands left of its point, as those in the right half of the chart do. The
     column `label_at` is its height, in units of accuracy.
     """
     middle = float((costs.min() * costs.max()) ** 0.5)
-    ordered = labelled.assign(left=labelled["cost"] > middle).sort_values(["cost", "accuracy"])
+    ordered = labelled.assign(left=labelled["cost"] > middle).sort_values(
+        ["cost", "accuracy"], ascending=[True, False]
+    )
     stacks = ordered.groupby("left")
     places, sizes = stacks.cumcount(), stacks["left"].transform("size")
-    return ordered.assign(label_at=1 - _LABEL * (places + 1) if top else _LABEL * (sizes - places))
+    return ordered.assign(label_at=least + _LABEL * (most - least) * (sizes - places))
 
 
 def equal_cost_chart(rows: pd.DataFrame, series: charts.Series, target: float) -> charts.Layers:

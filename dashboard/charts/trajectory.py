@@ -1,7 +1,6 @@
 """The steps of one trajectory as tables and charts, and sentences for readers who do not see a chart."""
 
 from collections.abc import Callable, Iterable
-from typing import Any
 
 import altair as alt
 import numpy as np
@@ -11,7 +10,6 @@ import streamlit as st
 from prmcal.dashboard.formats import integer, number
 from prmcal.db.charts import GREY, INK, UNIT, Layers, Series, curves, legend, on_dark
 from prmcal.db.queries.trajectories import MEDIAN
-from prmcal.db.statistics.budgets import verdict
 from prmcal.steps import split_steps
 
 # The column of the DataFrame, the colour and the dashes of the line, by the name in the legend. The calibrated reward
@@ -157,22 +155,6 @@ def points(value: float, low: float, high: float) -> str:
     """Format a difference of shares and its interval in percentage points, with a sign."""
     sign = "+" if round(100 * value, 1) > 0 else ""
     return f"{sign}{number(100 * value, 1)} points [{number(100 * low, 1)}, {number(100 * high, 1)}]"
-
-
-def gain_of(row: Any, most: int, among: int, best: bool) -> str:
-    """Return what best-of-n + IAS buys with one calibrator, against a fixed n at equal cost.
-
-    `row` is one of :func:`prmcal.dashboard.charts.curves.gains_at_once`, whose interval holds for all `among`
-    calibrators at once. `most` is N. `best` says that it is the most accurate of them.
-    """
-    first = f", the most accurate of {among} calibrators," if best and among > 1 else ""
-    text = (
-        f"{row.series}{first} at C = {row.C:g}, β = {row.beta:g}: {percent(row.accuracy)} with "
-        f"{number(row.samples, 1)} of {most} samples. A fixed n of the same cost has {percent(row.fixed)}: "
-        f"{verdict(row.low, row.high)}, {points(row.difference, row.low, row.high)}."
-    )
-    chosen = "It was chosen by this result, so its" if first else "The"
-    return f"{text} {chosen} interval holds for all {among} at once." if among > 1 else text
 
 
 def along(table: pd.DataFrame) -> str:

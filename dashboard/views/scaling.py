@@ -1,6 +1,6 @@
 """Page Scaling: accuracy against cost for one data set, LLM and PRM."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -8,13 +8,13 @@ import pandas as pd
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from prmcal.dashboard.charts import curves
+from prmcal.dashboard.charts import answers, curves
 from prmcal.dashboard.charts.drawn import equal_cost_chart, frontier_chart
-from prmcal.dashboard.charts.trajectory import draw, extremes, gain_of, percent, points
+from prmcal.dashboard.charts.trajectory import draw, extremes, percent, points
 from prmcal.dashboard.controls.context import choose_group, context_of, grid_names
 from prmcal.dashboard.controls.widgets import ask, bound, choose_view
 from prmcal.dashboard.formats import CAPTIONS, escaped, estimates, number
-from prmcal.dashboard.views.shared import choose_drawn, show_table
+from prmcal.dashboard.views.shared import choose_drawn, show_question, show_table
 from prmcal.db import catalog
 from prmcal.db.charts import series_of
 from prmcal.db.queries.curves import ExactCurves
@@ -28,7 +28,8 @@ _TARGET = 0.99  # the C that is shown first
 class _Place:
     """The data set, the LLM and the PRM of the page, with the curves of their pool.
 
-    `group` has their names, and `calibrators` are those of the grid. A view puts its sliders into `controls`.
+    `group` has their names, and `calibrators` are those of the grid. A view puts its sliders into `controls`, and what
+    it found into `answer`.
     """
 
     path: Path
@@ -36,6 +37,7 @@ class _Place:
     calibrators: list[str]
     pool: ExactCurves
     controls: DeltaGenerator
+    answer: DeltaGenerator
 
     def choose_selection(self) -> tuple[float, float]:
         """Let the reader choose C and beta."""
@@ -64,10 +66,10 @@ class _Place:
         )
         return float(level)
 
-    def drawn(self, gains: pd.DataFrame) -> list[str]:
-        """Let the reader choose the calibrators that are drawn: by default the three most accurate and the baseline."""
+    def drawn(self, gains: pd.DataFrame, others: Sequence[str] = ()) -> list[str]:
+        """Let the reader choose what is drawn: by default the two most accurate calibrators and the baseline."""
         ranked = gains.sort_values("accuracy", ascending=False, kind="stable")["series"]
-        return choose_drawn(self.path, list(ranked))
+        return choose_drawn(self.path, list(ranked), others)
 
     def show_gain(self, target: float, level: float) -> pd.DataFrame:
         """Say in a sentence what IAS buys at equal cost, and return the gains of all calibrators.
@@ -79,7 +81,9 @@ class _Place:
         if len(rows):
             wanted = rows[rows["series"] == context_of(self.path).choice.get("calibrator")]
             row = next((wanted if len(wanted) else rows.nlargest(1, "accuracy")).itertuples())
-            st.markdown(escaped(gain_of(row, self.pool.most, len(rows), wanted.empty)))
+            best = len(rows) if wanted.empty else 1
+            fixed = curves.fixed_points(self.pool).iloc[[0, -1]]
+            self.answer.markdown(answers.of_samples(row, fixed, best))
         return rows
 
 
@@ -91,22 +95,27 @@ def _show_equal_cost(place: _Place) -> None:
         return
     chosen = place.show_gain(target, level)
     rows = rows[rows["series"].isin(place.drawn(chosen))]
-    chart = equal_cost_chart(rows, series_of(place.calibrators, set(rows["series"])), target)
+    drawn = [each for each in place.calibrators if each in set(rows["series"])]
+    chart = equal_cost_chart(rows, series_of(drawn, drawn), target)
     title, differences = f"Difference at C = {target:g}", 100 * chosen["difference"]
     draw(chart, extremes(title, chosen["series"], differences, "{:.1f} points".format))
     st.caption(CAPTIONS["equal cost"])
     found = [verdict(low, high) for low, high in zip(chosen["low"], chosen["high"], strict=True)]
-    show_table(
-        {
-            "Calibrator": chosen["series"],
-            "β": [f"{each:g}" for each in chosen["beta"]],
-            "Samples": [number(each, 2) for each in chosen["samples"]],
-            "Accuracy": [percent(each) for each in chosen["accuracy"]],
-            "Fixed n of equal cost": [percent(each) for each in chosen["fixed"]],
-            "Difference": [escaped(points(row.difference, row.low, row.high)) for row in chosen.itertuples()],
-            "Verdict": [f"**{each}**" if each == "gain" else each for each in found],
-        }
-    )
+    with st.expander("All calibrators in numbers"):
+        st.caption(CAPTIONS["equal cost table"])
+        show_table(
+            {
+                "Calibrator": chosen["series"],
+                "β": [f"{each:g}" for each in chosen["beta"]],
+                "Samples": [number(each, 2) for each in chosen["samples"]],
+                "Accuracy": [percent(each) for each in chosen["accuracy"]],
+                "Fixed n of equal cost": [percent(each) for each in chosen["fixed"]],
+                "Difference": [
+                    escaped(points(row.difference, row.low, row.high)) for row in chosen.itertuples()
+                ],
+                "Verdict": [f"**{each}**" if each == "gain" else each for each in found],
+            }
+        )
 
 
 def _pool(path: Path, group: dict[str, str]) -> ExactCurves:
@@ -131,10 +140,12 @@ def _show_budget(place: _Place) -> None:
     rivals = measured[measured["competes"]]
     values = ask(catalog.question_accuracies, place.path, cells=list(rivals["cell_id"]))
     frontier = curves.frontier_points(place.pool, place.calibrators, rivals, values, target, level)
-    names_drawn = place.drawn(place.show_gain(target, level))
-    series = series_of(place.calibrators, [*names_drawn, curves.FIXED])
+    names_drawn = place.drawn(place.show_gain(target, level), sorted(set(measured["label"]) - {""}))
+    # Few lines have colours of their own, whatever their calibrators have elsewhere.
+    drawn = [each for each in place.calibrators if each in names_drawn]
+    series = series_of(drawn, [*drawn, curves.FIXED])
     chosen, lines = adaptive[adaptive["C"] == target], adaptive[adaptive["series"].isin(names_drawn)]
-    points_drawn = measured[measured["series"].isin([*names_drawn, curves.FIXED])]
+    points_drawn = measured[measured["label"].isin(names_drawn)]
     chart = frontier_chart(lines, fixed, points_drawn, frontier, series, target)
     title = f"Accuracy of best-of-n + IAS at C = {target:g}"
     draw(chart, extremes(title, chosen["series"], chosen["accuracy"], percent))
@@ -179,14 +190,16 @@ def _cost_table(measured: pd.DataFrame, chosen: pd.DataFrame, frontier: pd.DataF
     )
     both = pd.concat([measured.assign(on_it=measured["cell_id"].isin(frontier["cell_id"])), adaptive])
     ordered = both.sort_values("cost", kind="stable")
-    show_table(
-        {
-            "Strategy": ordered["name"],
-            "Samples": estimates(ordered[["cost", "cost_low", "cost_high"]], 2),
-            "Accuracy": estimates(ordered[["accuracy", "accuracy_low", "accuracy_high"]]),
-            "On the frontier": ["●" if each else "" for each in ordered["on_it"]],
-        }
-    )
+    with st.expander("All strategies in numbers"):
+        st.caption(CAPTIONS["frontier"])
+        show_table(
+            {
+                "Strategy": ordered["name"],
+                "Samples": estimates(ordered[["cost", "cost_low", "cost_high"]], 2),
+                "Accuracy": estimates(ordered[["accuracy", "accuracy_low", "accuracy_high"]]),
+                "On the frontier": ["●" if each else "" for each in ordered["on_it"]],
+            }
+        )
 
 
 _VIEWS: dict[str, Callable[[_Place], None]] = {"Budget": _show_budget, "Equal cost": _show_equal_cost}
@@ -194,7 +207,7 @@ _VIEWS: dict[str, Callable[[_Place], None]] = {"Budget": _show_budget, "Equal co
 
 def show(path: Path) -> None:
     """Show the page for a published database."""
-    st.title("Scaling")
+    answer = show_question("What do more samples buy?")
     left, controls = st.columns([3, 2])
     with left:
         group = choose_group(path, "scaling")
@@ -202,9 +215,9 @@ def show(path: Path) -> None:
     if group is None:
         st.info("This run has no scaling cells.")
         return
-    view = choose_view(list(_VIEWS))
+    view = choose_view(list(_VIEWS), resets=["drawn"])
     pool: ExactCurves | None = ask(catalog.exact_curves, path, **group)
     if pool is None:
         st.info("The scaling curves of this data set, LLM and PRM have not been computed yet.")
         return
-    _VIEWS[view](_Place(path, group, grid_names(path)["calibrator"], pool, controls))
+    _VIEWS[view](_Place(path, group, grid_names(path)["calibrator"], pool, controls, answer))

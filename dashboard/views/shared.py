@@ -56,16 +56,17 @@ def _component() -> Any:
     return st.components.v2.component("prmcal_html", html='<div class="shown"></div>', css=style, js=script)
 
 
-_DRAWN = 3
+_DRAWN = 2
 """The number of calibrators that are drawn beside the baseline unless the reader chooses others."""
 
 
-def choose_drawn(path: Path, ranked: Sequence[str]) -> list[str]:
-    """Let the reader choose the calibrators that are drawn: by default the best of the ranked and the baseline."""
+def choose_drawn(path: Path, ranked: Sequence[str], others: Sequence[str] = ()) -> list[str]:
+    """Let the reader choose what is drawn: by default the best of the ranked calibrators and the baseline."""
     chosen = [*ask(catalog.with_role, path, role="baseline"), *context_of(path).choice.values()]
     first = [name for name in ranked if name in {*ranked[:_DRAWN], *chosen}]
     with st.container(key="folded curves"):
-        return st.multiselect("Drawn", ranked, **bound_several("drawn", ranked, first)) or first
+        names = [*ranked, *others]
+        return st.multiselect("Drawn", names, **bound_several("drawn", names, first)) or first
 
 
 def best_first(cells: pd.DataFrame, metric: Metric | None) -> pd.DataFrame:

@@ -79,7 +79,7 @@ def test_choices_follow_the_reader_and_every_address_shows_the_same_again(
     page.keyboard.press("Escape")  # An open list hides the page from assistive technology.
     see("leaderboard?llms=strong", "Leaderboard", "6 of 12 rows")
     go(page, "Scaling")
-    see("scaling?llms=strong", "Scaling", "at C = 0.99")
+    see("scaling?llms=strong", "Scaling", "C = 0.99")
     go(page, "Calibration")
     see("calibration?llms=strong", "Calibration", "Cell calibration/strong/qwen/isotonic/nano-math")
     choose(page, "Calibrator", "temperature")
