@@ -120,7 +120,7 @@ def driver_errors(path: Path) -> Iterator[None]:
 
 
 def prepare_layout(connection: sa.Connection, path: Path) -> None:
-    """Create all tables in an empty database, or call :func:`check_layout` for another.
+    """Create all tables in an empty database, or call :func:`check_layout` for another. Create the views.
 
     It is empty if its file is new, or if its process was killed before the first commit.
     """
@@ -129,6 +129,7 @@ def prepare_layout(connection: sa.Connection, path: Path) -> None:
     else:
         Base.metadata.create_all(connection)
         connection.execute(sa.insert(SchemaVersion).values(version=SCHEMA_VERSION))
+    connection.exec_driver_sql(Path(__file__).with_name("views.sql").read_text(encoding="utf-8"))
 
 
 def check_layout(connection: sa.Connection, path: Path) -> None:
