@@ -23,11 +23,9 @@ install: .venv/installed
 
 demo: install
 	$(BIN)/prmcal run demo --out runs/demo
-	@$(BIN)/prmcal leaderboard runs/demo
 
 nano: install
 	$(BIN)/prmcal run nano --out $(RUN)
-	@$(BIN)/prmcal leaderboard $(RUN)
 
 # One process more than there are cores, since tests of pages wait for a browser.
 PYTEST := $(BIN)/python -m pytest --numprocesses $$(($$(nproc) + 1)) --dist loadfile --no-loadscope-reorder

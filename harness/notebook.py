@@ -243,12 +243,12 @@ def run(
     >>> import prmcal
     >>> prmcal.run("nano", "runs/nano", progress=True)  # doctest: +SKIP
     """
-    files = [Path(file) for file in plugins]
-    for file in files:
-        load_plugin_file(file)
     if isinstance(grid, Mapping):
         grid = grid_of(grid, "The grid")
     spec = (grid if isinstance(grid, GridSpec) else read_grid(find_grid(str(grid)))).limited(limit)
+    files = [*map(Path, plugins), *map(Path, spec.plugins)]
+    for file in files:
+        load_plugin_file(file)
     _require_files(spec)
     directory = Path(out)
     with ExitStack() as stack:

@@ -121,7 +121,10 @@ class Registry(Generic[P]):
         known = self._importable if name in self._importable else self.names()
         if name not in known:
             hint = meant(name, known, f"Registered: {', '.join(known) or 'none'}.")
-            raise UnknownPluginError(f"There is no {self.kind} '{name}'. {hint}")
+            raise UnknownPluginError(
+                f"There is no {self.kind} '{name}'. {hint} If it is in a file of yours, name the file: "
+                "--plugin FILE, or `plugins: [FILE]` in the grid."
+            )
         cls: type[P] = self._import(name, known[name])
         self._check_contract(name, cls)
         self._registered[name] = cls
@@ -215,7 +218,9 @@ def load_plugin_file(path: Path) -> None:
     """
     path = path.resolve()
     if not path.is_file():
-        raise InvalidPluginError(f"There is no plugin file {path}. Set --plugin to the path of a .py file.")
+        raise InvalidPluginError(
+            f"There is no plugin file {path}. Name a .py file in --plugin, or under `plugins` in the grid."
+        )
     module_name = f"prmcal_plugin_{path.stem}_{hashlib.sha256(str(path).encode()).hexdigest()[:8]}"
     importlib.invalidate_caches()
     content = {file: hashlib.sha256(file.read_bytes()).hexdigest() for file in local_files(path).values()}

@@ -26,6 +26,7 @@ def example(marker: str) -> str:
     "marker",
     [
         '@prm("blunt")',
+        '@calibrator("shift")',
         '@calibrator("my-platt")',
         '@strategy("careful")',
         '@strategy("narrowing search")',
@@ -42,13 +43,17 @@ def test_the_examples_for_plugin_authors_pass_their_checks(
     assert "FAILED" not in checked.stdout
 
 
-def test_the_readmes_grid_can_be_planned(tmp_path: Path, prmcal: Prmcal) -> None:
+def test_the_readmes_grid_stands_alone_and_can_be_planned(tmp_path: Path, prmcal: Prmcal) -> None:
     (grid,) = re.findall(r"```yaml\n(.*?)```", README, flags=re.DOTALL)
-    (tmp_path / "exam.jsonl").write_text('{"question": "What is 1 + 1?", "answer": "2"}\n')
-    (tmp_path / "mine.yaml").write_text(grid.replace("exam.jsonl", str(tmp_path / "exam.jsonl")))
+    (tmp_path / "mine.yaml").write_text(grid)
+    assert "There is no plugin file" in prmcal("plan", tmp_path / "mine.yaml").stderr
+    (tmp_path / "shift.py").write_text(example('@calibrator("shift")'))
     planned = prmcal("plan", tmp_path / "mine.yaml")
     assert planned.returncode == 0, planned.stderr
     assert "jobs" in planned.stdout
+    (tmp_path / "mine.yaml").write_text(grid.replace("plugins: [shift.py]", ""))
+    refused = " ".join(prmcal("plan", tmp_path / "mine.yaml").stderr.split())
+    assert "There is no calibrator 'shift'" in refused and "`plugins: [FILE]` in the grid" in refused
 
 
 def test_help_and_list_load_no_torch() -> None:

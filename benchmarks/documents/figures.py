@@ -34,7 +34,7 @@ _METRICS: dict[Leaderboard, tuple[str, ...]] = {
 }
 _PARTS = ("", "_low", "_high", "_standing", "_letters")
 _TABLES = ("ranking", "calibration", "scaling", "league", "overestimation", "verification", "world")
-_DEMO_WIDTH = 100
+_DEMO_WIDTH = 80
 
 
 @dataclass(frozen=True, eq=False)

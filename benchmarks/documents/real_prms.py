@@ -17,19 +17,19 @@ import numpy as np
 import pandas as pd
 
 import prmcal
-from benchmarks.documents.shown import keep, kept_in, markdown, with_interval
+from benchmarks.documents.shown import keep, kept_in, markdown, paragraph, with_interval
 from benchmarks.evidence.pools import PRMS
 from prmcal.db import charts
 from prmcal.db.statistics.intervals import bounded_interval, signed_interval
 from prmcal.harness.audit.audit import Audit
 from prmcal.harness.audit.estimates import OUTER, Rows, fitted, folds_of, mean_of, predicted
 from prmcal.harness.audit.readings import CHOSEN, WORDS
-from prmcal.registry.strategies.aggregation import read_steps
+from prmcal.registry.strategies.aggregation import READINGS, read_steps
 
 KEPT = Path(__file__).parents[2] / "docs" / "pools"
 QWEN = "qwen2.5-math-prm-7b"
 NAMES = {QWEN: "Qwen2.5-Math-PRM-7B", "math-shepherd-7b": "Math-Shepherd-7B"}
-LAST, SMALLEST, REPAIRED = "last step", "smallest step", "last step, with isotonic"
+LAST, REPAIRED = "As published", "After prmcal, on unseen questions"
 _BINS = 8
 
 
@@ -62,33 +62,45 @@ def record() -> None:
 
 
 def reliability(audited: Audit) -> pd.DataFrame:
-    """Return how often solutions with like scores are right, by the ways to read them."""
+    """Return how often solutions with like scores are right, as they are and repaired.
+
+    The reading of the steps and isotonic regression on it are chosen and fitted on the other folds of the questions.
+    """
     groups = audited.prefixes.sort_values("step").groupby(["question", "solution"])
     scores = [own["reward"].to_numpy() for _, own in groups]
-    whole = groups["label"].last().reset_index().assign(reward=read_steps(scores, "last"))
-    rows, repaired = Rows(whole), np.empty(len(whole))
-    folds = folds_of(rows.question, OUTER)
+    whole = groups["label"].last().reset_index()
+    rows = {way: Rows(whole.assign(reward=read_steps(scores, way))) for way in READINGS}
+    repaired, last = np.empty(len(whole)), rows["last"]
+    folds = folds_of(last.question, OUTER)
     for fold in range(OUTER):
-        repaired[folds == fold] = predicted(fitted("isotonic", rows, folds != fold), rows, folds == fold)
-    ways = {LAST: rows.reward, SMALLEST: read_steps(scores, "min"), REPAIRED: repaired}
+        others = folds != fold
+        errors = {way: np.mean((own.reward - own.label)[others] ** 2) for way, own in rows.items()}
+        best = rows[min(errors, key=errors.__getitem__)]
+        repaired[~others] = predicted(fitted("isotonic", best, others), best, ~others)
     points = []
-    for series, values in ways.items():
+    for series, values in {LAST: last.reward, REPAIRED: repaired}.items():
         edges = np.unique(np.quantile(values, np.arange(1, _BINS) / _BINS))
         place = np.searchsorted(edges, values, side="right")
-        for part in (place == each for each in np.unique(place)):
-            right = mean_of(rows.label[part], rows, bounded_interval, part)
-            points.append({"series": series, "score": values[part].mean(), **right.columns("right")})
+        for part in (place == bin_ for bin_ in np.unique(place)):
+            right = mean_of(last.label[part], last, bounded_interval, part).columns("right")
+            points.append({"series": series, "score": values[part].mean(), "solutions": part.sum(), **right})
     return pd.DataFrame(points)
 
 
 def picture(points: pd.DataFrame) -> bytes:
-    """Return the reliability diagram as SVG."""
-    series = charts.with_shapes(charts.series_of([LAST, SMALLEST, REPAIRED], list(points["series"].unique())))
-    x = alt.X("score:Q", scale=charts.UNIT, title="mean score of the solutions")
-    y = alt.Y("right:Q", scale=charts.UNIT, title="share that is right")
-    shown = charts.legend(series.names, lines=False, width=420)
-    layers = charts.curves(alt.Chart(points).encode(x=x), y, series, shown, rule=0.6, point=45)
-    drawn = charts.styled(alt.layer(charts.diagonal(), *layers).properties(width=420, height=260), 11)
+    """Return the reliability before and after as SVG, in two panels with equal axes."""
+    panels, style = [], charts.series_of([LAST, REPAIRED], [LAST, REPAIRED])
+    for series, colour in zip(style.names, style.colours, strict=True):
+        base = alt.Chart(
+            points[points["series"] == series].rename(columns={"right_low": "low", "right_high": "high"})
+        )
+        base = base.encode(
+            x=alt.X("score:Q", scale=charts.UNIT, title="the score says"), color=alt.value(colour)
+        )
+        y = alt.Y("right:Q", scale=charts.UNIT, title="share that is right")
+        layers = alt.layer(charts.diagonal(), *charts.intervals(base, y, size=90))
+        panels.append(layers.properties(width=250, height=250, title=series))
+    drawn = charts.styled(alt.hconcat(*panels, spacing=30), 11)
     return charts.with_dark_style(charts.svg_of(drawn)).encode()
 
 
@@ -114,15 +126,16 @@ def _size(row: Mapping[str, Any]) -> str:
     return f"{row['accuracy']:.3f} of {row['questions']} x {row['solutions'] // row['questions']}"
 
 
-def first_table() -> str:
-    """Return a row for each PRM and LLM, for the README."""
-    lines = []
-    for pool, rows in _rows().items():
-        last, chosen = rows.loc["last"], rows.loc[CHOSEN]
-        values = (_shown(last, "brier"), _shown(last, "calibrated"), _shown(chosen, "brier"))
-        lines.append([_names(pool, last), _size(last), signed(last), *values])
-    heads = ["PRM, LLM", "right", "last step - right", "Brier score", "isotonic on it", "another reading"]
-    return markdown(pd.DataFrame(lines, columns=heads))
+def caption() -> str:
+    """Return what the picture of the README shows, in one sentence."""
+    rows = _rows()[QWEN]
+    last, chosen = rows.loc["last"], rows.loc[CHOSEN]
+    assert chosen["calibrated_high"] < last["brier_low"], "the repair is clear"
+    sizes = f"{last['questions']} questions, {last['solutions']:,} solutions"
+    return paragraph(
+        f"{NAMES[QWEN]} on MATH-500 ({sizes}), with 95% intervals.",
+        f"The Brier score falls from {_shown(last, 'brier')} to {_shown(chosen, 'calibrated')}.",
+    )
 
 
 def real_table() -> str:

@@ -6,7 +6,6 @@ A sentence that claims more than its numbers say follows an assertion of this cl
 from __future__ import annotations
 
 import math
-import re
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -15,7 +14,7 @@ import pandas as pd
 
 from benchmarks.documents.claims import claims, nano_places, pool_findings
 from benchmarks.documents.figures import FIGURES, Figures
-from benchmarks.documents.real_prms import first_table, places_table, readings_table, real_table
+from benchmarks.documents.real_prms import caption, places_table, readings_table, real_table
 from benchmarks.documents.shown import markdown, measured, numbered, paragraph, with_interval
 from benchmarks.documents.smollm import smollm_findings, smollm_summary
 from benchmarks.evidence.world import comparison
@@ -28,10 +27,8 @@ from prmcal.harness.terminal import UNLIMITED, text_table
 
 _ROOT = Path(__file__).parents[2]
 _NARROW = 80
-_SHOWN = 1
-"""The calibrators of the demo that the README shows, without the others."""
-_FINDINGS = ("Best calibrator", "Overestimation")
-"""The findings of the demo that the README shows."""
+_SHOWN = 5
+"""The lines of the demo's ranking that the README shows, with its head."""
 _MATH, _AIME, _PRM = "nano-math", "nano-aime", "nano-prm"
 _PAPERS, _RAW, _RIVAL = "quantile-lora", "uncalibrated", "beta-binomial"
 _ANSWERS_ONLY = ("adaptive consistency", "ESC")
@@ -97,18 +94,15 @@ def _duration(figures: Figures) -> str:
     )
 
 
+def _audit_start() -> str:
+    """The first sentences of the answer for the shipped file."""
+    return f"{_audit().partition(chr(10) * 2)[0]}\n```"
+
+
 def _demo(figures: Figures) -> str:
-    """The findings and the best calibrators, without notes, the others, the legend and the commands below."""
-    shown, legend, _ = figures.demo.partition("\n\nRanks compare")
-    assert legend, "the legend follows the ranking"
-    findings, _, ranking = shown.rpartition("\n\n")
-    head, *rows = ranking.splitlines()
-    # Lines that continue a finding begin with a space.
-    items = [item for item in re.split(r"\n(?! )", findings) if item.startswith(_FINDINGS)]
-    assert len(items) == len(_FINDINGS), "each finding of the README is in the overview"
-    return "\n".join(
-        ["```text", *items, "", head, *rows[: 1 + _SHOWN], f"(and {len(rows) - 1 - _SHOWN} more)", "```"]
-    )
+    """The sentences and the first calibrators that a run of the demo ends with."""
+    sentences, ranking = figures.demo.split("\n\n")[:2]
+    return "\n".join(["```text", sentences, "", *ranking.splitlines()[:_SHOWN], "...", "```"])
 
 
 def _findings(figures: Figures) -> str:
@@ -128,9 +122,20 @@ def _findings(figures: Figures) -> str:
         f"Best-of-n with IAS and `{_PAPERS}` takes {measured(papers, 'ias_samples', 1)} of 64 samples. Its accuracy "
         f"differs by {_points(papers, 'ias_to_best_of_n')} points from best-of-64, and by "
         f"{_points(papers, 'ias_to_equal_cost')} from a fixed n of the same cost.",
-        f"At equal cost, {gains} over a fixed n ([league](docs/how-to/league.md)).",
+        f"At equal cost, {gains} over a fixed n ([league](how-to/league.md)).",
     )
     return numbered(sentences)
+
+
+def _not_bought(figures: Figures) -> str:
+    """Say whether a rule that stops early gains over a fixed number of samples of equal cost."""
+    table = figures.league
+    early = table[table["strategy"].isin([*_ANSWERS_ONLY, _BY_SCORES, "best-of-n + IAS"])]
+    assert (early["area_gain_low"] <= 0).all(), "no rule that stops early gains"
+    return paragraph(
+        "What it does not buy: with the shipped models, no way of stopping early is clearly better than a fixed number",
+        "of samples of equal cost. [Evidence](docs/concepts/claims.md).",
+    )
 
 
 def _percents(row: pd.Series, name: str, digits: int = 0) -> str:
@@ -328,7 +333,9 @@ def _span(values: Sequence[float] | pd.Series, shape: str = ".2f") -> str:
 
 PLACES: Mapping[str, Callable[[Figures], str]] = {
     "audit": lambda _: _audit(),
+    "audit-start": lambda _: _audit_start(),
     "audit-speed": lambda _: _audit_speed(),
+    "caption": lambda _: caption(),
     "calibration-example": _calibration_example,
     "calibrators": _calibrators,
     "claims": claims,
@@ -337,11 +344,11 @@ PLACES: Mapping[str, Callable[[Figures], str]] = {
     "findings": _findings,
     "league": _league,
     "league-reading": _league_reading,
+    "not-bought": _not_bought,
     "overestimation": lambda figures: markdown(figures.overestimation),
     "real-prms": lambda _: real_table(),
     "readings": lambda _: readings_table(),
     "places": lambda _: places_table(),
-    "first-rows": lambda _: first_table(),
     "pool-findings": lambda _: numbered([*pool_findings(), smollm_summary()]),
     "reading": _reading,
     "overestimation-of-the-prm": _overestimation_of_the_prm,

@@ -132,7 +132,7 @@ def smollm_summary() -> str:
     one, vote = (_row(scaling, prm=None, strategy=name) for name in (ONE, VOTE))
     head = _row(scaling, prm=HEAD, strategy=BEST)
     return (
-        f"[SmolLM2-135M](docs/tutorials/real-model.md) is right on {measured(one, 'accuracy')} of {one['questions']} "
+        f"[SmolLM2-135M](../tutorials/real-model.md) is right on {measured(one, 'accuracy')} of {one['questions']} "
         f"stories, with best-of-16 by a value head on {measured(head, 'accuracy')}, and with a vote on "
         f"{measured(vote, 'accuracy')}."
     )

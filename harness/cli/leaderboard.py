@@ -18,7 +18,7 @@ from prmcal.db.overview.query import league, league_frame, overview, ranking_fra
 from prmcal.db.overview.types import League, Overview
 from prmcal.db.queries.leaderboard import leaderboard as cells_of
 from prmcal.db.text.board import Board, Column, leaderboard_board
-from prmcal.db.text.formats import LEADERBOARDS
+from prmcal.db.text.formats import LEADERBOARDS, counted
 from prmcal.db.text.overview import (
     league_board,
     league_measured,
@@ -27,11 +27,12 @@ from prmcal.db.text.overview import (
     ranking_board,
     tiles,
 )
+from prmcal.db.text.verdict import bars, caution, verdict_sentences
 from prmcal.errors import PrmcalError
 from prmcal.harness.cli import options
 from prmcal.harness.cli.options import WORDS, option
 from prmcal.harness.storage.folder import RunFolder
-from prmcal.harness.terminal import UNLIMITED, wrapped
+from prmcal.harness.terminal import UNLIMITED, fit, wrapped
 from prmcal.registry.messages import meant
 
 TABLES = ("overview", *LEADERBOARDS)
@@ -53,6 +54,7 @@ def leaderboard(
     dataset: options.DatasetsOption = None,
     strategy: options.StrategiesOption = None,
     wide: options.WideOption = False,
+    explain: Annotated[bool, typer.Option("--explain", help=WORDS["leaderboard"]["explain"])] = False,
 ) -> None:
     """Print the ranking of the calibrators, or a leaderboard.
 
@@ -65,7 +67,10 @@ def leaderboard(
     names = {"llm": llm, "prm": prm, "calibrator": calibrator, "dataset": dataset, "strategy": strategy}
     filters = {kind: listed for kind, listed in names.items() if listed}
     width = UNLIMITED if wide else None
-    typer.echo(render_leaderboard(directory, table, output_format, filters=filters, width=width), nl=False)
+    typer.echo(
+        render_leaderboard(directory, table, output_format, filters=filters, width=width, explain=explain),
+        nl=False,
+    )
 
 
 def render_leaderboard(
@@ -75,6 +80,7 @@ def render_leaderboard(
     *,
     filters: Mapping[str, Sequence[str]] | None = None,
     width: int | None = None,
+    explain: bool = False,
 ) -> str:
     """Return a leaderboard of a run's folder. The parameters are the options of the command."""
     options.one_of("--table", table, TABLES)
@@ -85,7 +91,7 @@ def render_leaderboard(
     if table == "overview":
         ranked = overview(published, **kept)
         frame = ranking_frame(ranked)
-        text = partial(overview_text, ranked, directory)
+        text = partial(explained_text if explain or width == UNLIMITED else overview_text, ranked, directory)
     elif table == "league":
         entries = league(published, **kept)
         frame = league_frame(entries)
@@ -99,8 +105,26 @@ def render_leaderboard(
     return text(width) if output_format == "table" else options.exported(frame, output_format)
 
 
-def overview_text(found: Overview, directory: Path, width: int | None = None) -> str:
-    """Return the overview of a run: what was measured, the findings, the ranking, and what to read next."""
+def overview_text(ranking: Overview, directory: Path, width: int | None = None) -> str:
+    """Return the overview of a run: three sentences, the ranking, one line of caution, and what to read next."""
+    folder = shlex.quote(str(directory))
+    more = f"prmcal leaderboard {folder} --explain"
+    columns, left_out = bars(ranking) if ranking.ranking else ((), 0)
+    notes = [f"{counted(left_out, 'calibrator')} more."] if left_out else []
+    if len({row.bracket for row in ranking.ranking}) < len(ranking.ranking):
+        notes.append("A bracket joins calibrators that no test tells apart.")
+    notes.append(caution(ranking))
+    parts = [
+        "\n".join(wrapped(sentence, width, hanging="  ") for sentence in verdict_sentences(ranking)),
+        *([fit(columns, width).text] if columns else []),
+        wrapped(" ".join(filter(None, notes)), width),
+        f"Next: {more}\n      prmcal dashboard {folder}",
+    ]
+    return "\n\n".join(filter(None, parts)) + "\n"
+
+
+def explained_text(found: Overview, directory: Path, width: int | None = None) -> str:
+    """Return the overview in full: what was measured, the findings in words, and the ranking with all that is known."""
     folder = shlex.quote(str(directory))
     titled = [(each.title, f"{each.figure}: {each.detail}") for each in tiles(found)]
     longest = max(cell_len(title) for title, _ in titled) + 2

@@ -14,6 +14,7 @@ from typing import Annotated
 import typer
 
 import prmcal
+from prmcal.db.text.board import Column
 from prmcal.errors import PluginError, PrmcalError
 from prmcal.harness.cli import options
 from prmcal.harness.cli.app import ExitCode
@@ -27,7 +28,7 @@ from prmcal.harness.planning.preflight import Questions, asked_solutions, pair_p
 from prmcal.harness.planning.reading import grid_schema, type_in_words
 from prmcal.harness.planning.resolved import absent_checkpoints
 from prmcal.harness.planning.settings import DatasetSpec, PluginSpec
-from prmcal.harness.terminal import text_table, wrapped
+from prmcal.harness.terminal import fit, text_table, wrapped
 from prmcal.registry.contracts.calibrator import Calibrator
 from prmcal.registry.plugins import KINDS, calibrators
 from prmcal.registry.sources import arguments_model, documented_arguments
@@ -40,6 +41,7 @@ _LEGEND = (
 )
 _REQUIREMENT = re.compile(r"([\w.-]+)[^;]*(?:; extra == [\"'](.+)[\"'])?")
 _DEVELOPMENT = "dev"
+_SENTENCE_END = re.compile(r"(?<=[a-z)\]])\. (?=[A-Z])|  ")
 
 
 def list_plugins(
@@ -61,10 +63,9 @@ def list_plugins(
 
 
 def render_plugins(kind: str | None, name: str | None = None) -> str:
-    """Return the registered plugins with their classes: a table for each kind, or for one of them.
+    """Return the registered plugins: a line for each, a table of one kind with its sources, or one with its arguments.
 
-    That of the calibrators says what each reads, predicts, costs and is known by. With a name, the arguments of this
-    plugin are returned.
+    The table of the calibrators says what each reads, predicts and costs.
     """
     if kind is not None:
         options.one_of("KIND", kind, list(KINDS))
@@ -74,11 +75,34 @@ def render_plugins(kind: str | None, name: str | None = None) -> str:
         rows = [[name, *_described(name)] for name in calibrators.names()]
         table = text_table(["calibrator", "reads", "levels", "trains the PRM", "source"], rows)
         return f"{table}\n\n{wrapped(_LEGEND)}"
-    return "\n\n".join(
-        text_table([each, "class"], [[name, target] for name, target in registry.names().items()])
-        for each, registry in KINDS.items()
-        if kind in (None, each)
-    )
+    if kind is not None:
+        rows = [[name, _about(kind, name), _source(kind, name)] for name in KINDS[kind].names()]
+        return text_table([kind, "what it is", "source"], rows)
+    tables = [_listed(each, list(registry.names())) for each, registry in KINDS.items()]
+    return "\n\n".join([*tables, wrapped("Sources: prmcal list KIND. Arguments: prmcal list KIND NAME.")])
+
+
+def _listed(kind: str, names: list[str]) -> str:
+    """Return a line for each plugin of a kind, cut where the terminal ends."""
+    about = Column("", tuple(_about(kind, name) for name in names), text=True)
+    return fit([Column(kind, tuple(names)), about]).text
+
+
+def _about(kind: str, name: str) -> str:
+    """Return what a plugin is: the first sentence of its class."""
+    try:
+        text = inspect.cleandoc(KINDS[kind].get(name).__doc__ or "")
+    except PluginError as error:
+        return str(error)
+    return _SENTENCE_END.split(text.replace("``", "").replace("\n", " "))[0].rstrip(".")
+
+
+def _source(kind: str, name: str) -> str:
+    try:
+        cls = KINDS[kind].get(name)
+    except PluginError:
+        return ""
+    return f"{cls.citation} ({cls.known_by})" if cls.known_by else cls.citation
 
 
 def _arguments(kind: str, name: str) -> str:
@@ -105,7 +129,6 @@ def _described(name: str) -> tuple[str, str, str, str]:
         cls = calibrators.get(name)
     except PluginError as error:
         return "?", "?", "?", str(error)
-    source = f"{cls.citation} ({cls.known_by})" if cls.known_by else cls.citation
     built: Calibrator | type[Calibrator] = cls
     with suppress(PluginError):  # It may need arguments. Its class says what does not depend on them.
         built = calibrators.create(name)
@@ -115,7 +138,7 @@ def _described(name: str) -> tuple[str, str, str, str]:
         levels = "any" if built.any_level else levels
     if isinstance(passes, int):
         trains = f"{passes} passes" if passes > 1 else "1 pass" if passes else "no"
-    return reads if isinstance(reads, str) else _GIVEN, levels, trains, source
+    return reads if isinstance(reads, str) else _GIVEN, levels, trains, _source("calibrator", name)
 
 
 def doctor(

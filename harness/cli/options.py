@@ -96,11 +96,12 @@ def names_by_kind(only: Sequence[str] | None) -> dict[str, list[str]]:
 
 
 def read(grid: str, limit: int | None, plugin_files: Sequence[Path] | None) -> "GridSpec":
-    """Read a grid after the plugins of Python files were registered, and keep the first questions of every data set."""
+    """Read a grid, register its plugins and those of other files, and keep the first questions of every data set."""
     from prmcal.harness.planning.reading import read_grid
 
-    load_plugins(plugin_files)
-    return read_grid(find_grid(grid)).limited(limit)
+    spec = read_grid(find_grid(grid))
+    load_plugins([*(plugin_files or []), *map(Path, spec.plugins)])
+    return spec.limited(limit)
 
 
 def one_of(option: str, value: str, known: Sequence[str]) -> None:

@@ -32,7 +32,7 @@ from prmcal.harness.planning.gpu_hours import ModelCost, model_costs
 from prmcal.harness.planning.grid import GridSpec
 from prmcal.harness.planning.plan import Only, Plan
 from prmcal.harness.planning.planner import build_plan
-from prmcal.harness.planning.preflight import pair_problems, plan_problems
+from prmcal.harness.planning.preflight import joined_problems, pair_problems, plan_problems
 from prmcal.harness.planning.saved import existing_plan
 from prmcal.harness.storage.folder import RunFolder
 from prmcal.harness.storage.store import ArtifactRef, Store
@@ -121,7 +121,7 @@ def render_plan(grid: GridSpec, directory: Path | None, only: Only | None = None
         for problem, cells in zip(impossible, failing, strict=True)
         if cells
     ]
-    parts += [wrapped(str(each), hanging="  ") for each in plan_problems(grid, plan)]
+    parts += [wrapped(sentence, hanging="  ") for sentence in joined_problems(plan_problems(grid, plan))]
     return "\n\n".join(parts)
 
 

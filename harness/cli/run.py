@@ -2,7 +2,6 @@
 
 import io
 import json
-import shlex
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -50,7 +49,8 @@ def run(
     To continue an interrupted run, run the same command again: finished work is kept. Ctrl-C, SIGTERM and SIGHUP end
     the run at once and record what is finished.
     """
-    spec, files = options.read(grid, limit, plugin), plugin or []
+    spec = options.read(grid, limit, plugin)
+    files = [*(plugin or []), *map(Path, spec.plugins)]
     cluster = _cluster_settings(executor, address, workers)
     try:
         with ExitStack() as stack:
@@ -88,9 +88,7 @@ def _report(directory: Path, summary: RunSummary, quiet: bool) -> None:
     if summary.ending is not None:
         tell(_interruption(summary.ending))
     elif not quiet:
-        folder = shlex.quote(str(directory))
-        after = ["", "Next:", f"  prmcal leaderboard {folder}", f"  prmcal dashboard {folder}"]
-        tell("\n".join(["", *_findings(directory), *after]))
+        tell(f"\n{_findings(directory)}")
 
 
 def _cluster_settings(executor: str, address: str | None, workers: int | None) -> ClusterSettings | None:
@@ -132,23 +130,19 @@ def lines_on_failures(failures: Sequence[FailureGroup], log: Path) -> list[str]:
     return lines
 
 
-def _findings(directory: Path) -> list[str]:
-    """Return the findings of the run, a line for each. Those on its data come first."""
+def _findings(directory: Path) -> str:
+    """Return the overview of the run, below how answers were read if not from boxes."""
     from prmcal.db.overview.query import overview
     from prmcal.db.queries.health import health
     from prmcal.db.text.health import answers_read
-    from prmcal.db.text.overview import tiles
+    from prmcal.harness.cli.leaderboard import overview_text
 
     results = RunFolder(directory).results()
-    found = overview(results)
-    lines = [
-        *((each.title, each.figure, each.detail) for each in tiles(found) if found.ranking or found.health),
-        *answers_read(health(results, all_checks=True)),
+    read = [
+        wrapped(f"{name}: {share}. {where}.")
+        for name, share, where in answers_read(health(results, all_checks=True))
     ]
-    return [
-        wrapped(f"{title}: {figure}. {detail[:1].upper()}{detail[1:].rstrip('.')}.", hanging="  ")
-        for title, figure, detail in lines
-    ]
+    return "\n".join([*read, *[""] * bool(read), overview_text(overview(results), directory).rstrip()])
 
 
 def grade(

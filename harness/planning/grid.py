@@ -113,6 +113,8 @@ class GridSpec(settings.Section):
 
     name: Name
     """The name of the grid: letters, digits and `. _ + -`."""
+    plugins: Annotated[list[str], Field(max_length=100)] = Field(default=[])
+    """Python files that register plugins of your own. A path is relative to the folder of the grid file."""
     seed: Seed = 0
     """The seed of all random numbers. Another seed gives other samples."""
     limit: settings.Number | None = None

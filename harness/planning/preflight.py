@@ -1,6 +1,7 @@
 """The obstacles for the plugins of a grid, as far as they are known before anything is sampled."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from prmcal.errors import NoAnswerError, PluginFailedError, PrmcalError
@@ -50,6 +51,17 @@ class Problem:
         if self.prm:
             return f"The calibrator '{self.name}' cannot be fitted to the PRM '{self.prm}'. {self.error}"
         return f"The {self.kind} '{self.name}' is not ready: {self.error}"
+
+
+def joined_problems(problems: Iterable[Problem]) -> list[str]:
+    """Return a sentence for each obstacle, which names all plugins that have it."""
+    names: dict[str, list[str]] = defaultdict(list)
+    for problem in problems:
+        names[str(problem.error)].append(f"the {problem.kind} '{problem.name}'")
+    return [
+        f"T{', '.join(same)[1:]} {'are' if same[1:] else 'is'} not ready: {error}"
+        for error, same in names.items()
+    ]
 
 
 def asked_solutions(grid: GridSpec, questions: Questions, plugin: str) -> dict[str, int]:

@@ -59,7 +59,8 @@ def read_grid(path: Path) -> GridSpec:
         raise GridError(
             f"The grid file {path} must contain a mapping with the keys {', '.join(GridSpec.model_fields)}."
         )
-    return grid_of(data, f"The grid file {path}")
+    spec = grid_of(data, f"The grid file {path}")
+    return spec.model_copy(update={"plugins": [str((path.parent / file).resolve()) for file in spec.plugins]})
 
 
 def _beside(data: Any, folder: Path, argument: bool = False) -> Any:

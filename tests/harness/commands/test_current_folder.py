@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sysconfig
 import time
@@ -38,6 +39,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in NAMES:
         (folder / f"{name}.py").write_text(MODULE)
     grid = yaml.safe_load((PLUGINS / "synthetic.yaml").read_text()) | {
+        "plugins": [os.path.relpath(PLUGINS / "synthetic.py", folder)],
         "calibrators": ["uncalibrated"],
         "calibration": {"name": "synthetic-questions", "questions": 4, "trajectories": 2, "follow_ups": 2},
         "datasets": [{"name": "synthetic-questions", "questions": 4}],
@@ -45,8 +47,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "scaling": {"samples": 2},
     }
     (folder / "grid.yaml").write_text(yaml.safe_dump(grid))
-    plugin = PLUGINS / "synthetic.py"
-    done = prmcal_in(folder, "run", "grid.yaml", "--out", "out", "--workers", 2, "--plugin", plugin)
+    done = prmcal_in(folder, "run", "grid.yaml", "--out", "out", "--workers", 2)
     assert done.returncode == 0, done.stderr
     return folder
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 from pathlib import Path
@@ -13,7 +14,7 @@ from prmcal.db.overview.query import overview
 from prmcal.db.queries.cells import numbered
 from prmcal.errors import PrmcalError, RunError, UnknownCellError
 from prmcal.harness.cli.cells import render_cell, render_comparison
-from prmcal.harness.cli.leaderboard import TABLES, overview_text, render_leaderboard
+from prmcal.harness.cli.leaderboard import TABLES, explained_text, overview_text, render_leaderboard
 from prmcal.harness.cli.learning import render_plugins
 from prmcal.harness.cli.pages import check_folder
 from prmcal.harness.terminal import UNLIMITED
@@ -46,14 +47,19 @@ def test_leaderboards_fit(out: Path, table: str, width: int) -> None:
 
 
 def test_the_overview_fits_and_comes_first(out: Path) -> None:
-    assert render_leaderboard(out, width=80).startswith("3 calibrators at 4 places: ")
+    assert render_leaderboard(out, width=80).startswith("The scores are ")
     found = overview(out / "leaderboard.duckdb")
-    for width in WIDTHS:
-        body = overview_text(found, out, width).partition("\nNext:")[
-            0
-        ]  # commands are not broken: they are copied
+    for text, width in itertools.product((overview_text, explained_text), WIDTHS):
+        body = text(found, out, width).partition("\nNext:")[0]  # Commands are not broken: they are copied.
         assert widest(body) <= width
         assert "temperature" in body
+
+
+def test_the_first_row_of_the_ranking_is_on_a_screen_of_24_lines(out: Path) -> None:
+    lines = render_leaderboard(out, width=80).splitlines()
+    first = overview(out / "leaderboard.duckdb").ranking[0].calibrator
+    assert len(lines) <= 22
+    assert next(place for place, line in enumerate(lines) if line.startswith("1") and first in line) < 12
 
 
 @pytest.mark.parametrize("width", WIDTHS)
@@ -67,7 +73,7 @@ def test_plugins_fit(monkeypatch: pytest.MonkeyPatch, width: int) -> None:
     monkeypatch.setenv("COLUMNS", str(width))
     text = render_plugins(None)
     assert widest(text) <= width
-    assert "prmcal.registry.calibrators.reward:IsotonicCalibrator" in text.replace("\n", "").replace(" ", "")
+    assert re.search(r"^isotonic +Map the reward to a success rate", text, re.MULTILINE)
 
 
 def test_hidden_columns_are_named_with_the_way_to_see_them(out: Path) -> None:

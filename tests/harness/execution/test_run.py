@@ -17,14 +17,10 @@ def test_a_run_tells_little_and_its_log_everything(prmcal: Prmcal, tmp_path: Pat
     assert told.returncode == 0, told.stderr
     assert told.stdout == ""
     lines = told.stderr.splitlines()
-    assert len(lines) <= 20
-    assert max(map(len, lines[:-3])) <= 100
-    assert "Best calibrator:" in told.stderr
-    assert lines[-3:] == [
-        "Next:",
-        f"  prmcal leaderboard {out}",
-        f"  prmcal dashboard {out}",
-    ]
+    assert len(lines) <= 24
+    assert max(map(len, lines[:-2])) <= 100
+    assert "Brier reduction" in told.stderr
+    assert lines[-2:] == [f"Next: prmcal leaderboard {out} --explain", f"      prmcal dashboard {out}"]
     shards = len(list(out.glob("artifacts/*/*/artifact.json")))
     assert sum(" s  " in line for line in log.read_text().splitlines()) == shards
     quiet = prmcal(*run_arguments(path, out), "--quiet")
