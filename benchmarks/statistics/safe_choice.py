@@ -23,7 +23,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-from scipy.special import logsumexp, ndtri
+from scipy.special import logsumexp, ndtr, ndtri, stdtrit
 
 from prmcal.arrays import Floats
 from prmcal.harness.audit.pooled import pool_of
@@ -37,7 +37,7 @@ from prmcal.registry.reading.solutions import Fields
 from prmcal.registry.strategies.safe_choice import Candidates, SafeChoice
 
 QUESTIONS, SAMPLES, CALIBRATION = 600, 16, (50, 100, 200, 500)
-DELTA, LOSS = 0.1, 0.05
+DELTA, LOSS, UNSEEN = 0.1, 0.05, 0.5
 BETS = (0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.65, 0.8)
 """Shares of the wealth that a player of `proved` bets."""
 
@@ -125,16 +125,16 @@ def measured(title: str, pool: Pool, resamples: int) -> list[str]:
     costs = np.stack([each.samples for each in answered])
     truth, cost = table.mean(axis=1), costs.mean(axis=1)
     short = np.array([shortfall(own, truth, cost, every) for own in range(len(truth))]) > 1e-9
-    cells, most = [], np.zeros(3)
+    test, cells, most = Test(replace(every, cost=cost), table), [], np.zeros(3)
     for questions in CALIBRATION:
         random = np.random.default_rng(questions)
         gains, broken = np.zeros((2, resamples, 3))
         for place in range(resamples):
             drawn = random.integers(0, rest.questions, questions)
-            known = Candidates(costs[:, drawn].mean(axis=1), every.rule, table[:, drawn])
-            safe, proof = known.safe(DELTA, LOSS), proved(known)
+            known = Candidates(cost, every.rule, table[:, drawn])
             best = [int(known.accuracy.mean(axis=1).argmax())]
-            for way, passed in enumerate((safe, best, proof)):
+            ways = test.safe(np.bincount(drawn, minlength=rest.questions)), best, proved(known)
+            for way, passed in enumerate(ways):
                 gains[place, way] = truth[known.best(passed, pool.size)] - truth[0]
                 broken[place, way] = short[passed].any()
         cells.append("/".join(f"{100 * each:.1f}" for each in gains.mean(axis=0)))
@@ -142,6 +142,47 @@ def measured(title: str, pool: Pool, resamples: int) -> list[str]:
         print(f"{title}, {questions} questions: {cells[-1]}, broken {broken.mean(axis=0)}", flush=True)
     largest = f"{100 * (truth.max() - truth[0]):.1f}"
     return [title, f"{truth[0]:.3f}", largest, *cells, "/".join(f"{each:.3f}" for each in most)]
+
+
+class Test:
+    """The test of `Candidates.safe` by first and second moments of questions with weights, ten times as fast."""
+
+    def __init__(self, every: Candidates, table: Floats) -> None:
+        self.every, self.table, self.random = every, table, np.random.default_rng(0)
+        settings = range(1, len(table))
+        pairs = [(own, each) for own in settings for each in every.rivals(own, np.eye(len(table)))]
+        weights = np.array([each for _, each in pairs])
+        self.own = np.array([own for own, _ in pairs])
+        # A rival is one setting, or a mixture of two.
+        self.low, self.high = weights.argsort(axis=1, kind="stable")[:, -2:].T
+        self.share = weights[np.arange(len(pairs)), self.low]
+
+    def safe(self, counts: Floats) -> list[int]:
+        """Return the settings that keep the promise, by how often each question was drawn."""
+        n, own, low, high, share = counts.sum(), self.own, self.low, self.high, self.share
+
+        def t(mean: Floats, square: Floats) -> Floats:
+            middle = (n * mean - UNSEEN) / (n + UNSEEN)
+            squares = n * (square - 2 * middle * mean + middle**2) + UNSEEN * (1 + middle) ** 2
+            return np.asarray(middle / np.sqrt(squares / (n + UNSEEN - 1) / (n + UNSEEN)))
+
+        gains = self.table - self.table[0]
+        mean, product = gains @ counts / n, (gains * counts) @ gains.T / n
+        varied = np.diag(product) - mean**2 > 1e-12
+        scaled = (gains - mean[:, None])[varied] * np.sqrt(counts)
+        values, vectors = np.linalg.eigh(np.corrcoef(np.concatenate([scaled, -scaled], axis=1)))
+        normal = self.random.standard_normal((len(values), 1000))
+        luck = ((vectors * np.sqrt(np.maximum(values, 0))) @ normal).max(axis=0)
+        critical = stdtrit(n - 1, ndtr(np.quantile(luck, 1 - DELTA)))
+        lost = mean[own] - (1 - share) * mean[high] - share * mean[low] + LOSS
+        # Each difference is that of own gain and the gain of its rival.
+        weights = np.stack([np.ones(len(own)), share - 1, -share])
+        places = np.stack([own, high, low])
+        square = np.einsum("ip,jp,ijp->p", weights, weights, product[places[:, None], places])
+        against = t(lost, square + 2 * LOSS * (lost - LOSS) + LOSS**2)
+        passed = t(mean, np.diag(product)) > critical
+        passed[own[against <= critical]] = False
+        return sorted({0, *np.flatnonzero(passed).tolist()}, key=lambda each: (self.every.cost[each], each))
 
 
 def proved(known: Candidates) -> list[int]:
