@@ -23,7 +23,7 @@ from prmcal.errors import DataError
 from prmcal.harness.audit import verdict
 from prmcal.harness.audit.choices import Choices, choices
 from prmcal.harness.audit.estimates import Measured, Rows, fitted, measured
-from prmcal.harness.audit.groups import makers_of, overview, split
+from prmcal.harness.audit.groups import by_maker, makers_of, overview, split
 from prmcal.harness.audit.readings import Read, readings, sentences
 from prmcal.harness.audit.saved import SavedCalibrator, load_calibrator, save
 from prmcal.harness.audit.scored import Scored, is_run, rows_of, run_solutions, scored
@@ -202,7 +202,7 @@ def audit(
             solutions, words = run_solutions(paths[0], only or {})
             found = rows_of(solutions, named, Fields(scale="logit"), [words])
             return _measured(named, found, earlier, files)
-        records = read_files(paths, only)
+        records = read_files(paths, only, by_maker)
     fields = fields or Fields()
     makers = [by] if by else [name for name in makers_of(records) if name not in (only or {})]
     parts = split(records, makers, named) if makers else {}

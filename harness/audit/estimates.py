@@ -43,7 +43,6 @@ _UPPER = 0.975
 _BINS = 10
 _GROUPS = 5_000
 """A fit reads this many rows at most, which takes a second at most for a million prefixes."""
-_LEAST = 10  # questions of a part
 LEAST_MIXED = 10
 """Questions with right and wrong solutions that an AUC needs to be told."""
 LEAST_INFORMATIVE = 10
@@ -51,8 +50,6 @@ LEAST_INFORMATIVE = 10
 _UNEVEN = 0.5
 """The share of the questions that count in effect, below which each question counts the same."""
 _BOOTSTRAP = Bootstrap(1000, 0)
-_POWER = 1.96 + 0.84
-"""Standard errors that a difference must have so that four of five audits see it."""
 
 
 @dataclass(frozen=True)
@@ -82,8 +79,6 @@ class Measured:
     by_step: dict[str, Number]
     by_level: dict[str, Number]
     """The same for parts of the prefixes."""
-    by_others: dict[str, Number]
-    """The same by the share of the other solutions of the question that are right, a difficulty that any file has."""
     order: Number | None
     """AUC within the questions that have right and wrong solutions (of labels of steps: prefixes); None if none has."""
     said: tuple[Bin, ...]
@@ -108,8 +103,6 @@ class Measured:
     """The success at finding the first wrong step, if people have marked it; empty otherwise."""
     prm_scores: tuple[PrmScore, ...]
     """PRMScore, if people have marked each step; empty otherwise."""
-    needed: int | None
-    """Questions with which this cut would be seen; None if it is seen."""
 
     @property
     def is_repaired(self) -> bool:
@@ -188,7 +181,6 @@ def measured(found: Scored) -> Measured:
         signed_error=mean_of(rows.reward - rows.label, rows, signed_interval),
         by_step=_by_step(found.prefixes, rows),
         by_level=_by_level(found, rows),
-        by_others=_by_others(found, rows),
         order=_order(found),
         said=_said(rows, found.scale.name == "rank"),
         informative=_informative(rows),
@@ -207,7 +199,6 @@ def measured(found: Scored) -> Measured:
         },
         detection=detection(*judged) if found.target == "first error" else (),
         prm_scores=prm_scores(*judged) if found.target == "step" else (),
-        needed=needed(gain),
     )
 
 
@@ -300,14 +291,6 @@ def _number(statistic: Statistic) -> Number:
     return Number(found.value, found.low, found.high, found.questions)
 
 
-def needed(gain: Number) -> int | None:
-    """Return how many questions show a difference of this size in four of five audits; None if it is seen, or is 0."""
-    half = (gain.high - gain.low) / 2
-    if gain.low > 0 or gain.high < 0 or gain.value == 0 or not math.isfinite(half):
-        return None
-    return math.ceil(gain.questions * (_POWER * half / 1.96 / abs(gain.value)) ** 2)
-
-
 def folds_of(question: Ints, folds: int, seed: int = 0) -> NDArray[np.intp]:
     """Return the fold of each row. All rows of a question are in one fold."""
     ids, index = np.unique(question, return_inverse=True)
@@ -343,13 +326,11 @@ def _best(rows: Rows, chosen: Bools | slice, names: Sequence[str]) -> str:
     return min(scores, key=lambda name: scores[name])
 
 
-def _by_part(parts: Mapping[str, Bools], rows: Rows, least: int = 1) -> dict[str, Number]:
-    """Return the signed error of each part with enough questions."""
+def _by_part(parts: Mapping[str, Bools], rows: Rows) -> dict[str, Number]:
+    """Return the signed error of each part that has prefixes."""
     errors = rows.reward - rows.label
     return {
-        name: mean_of(errors[part], rows, signed_interval, part)
-        for name, part in parts.items()
-        if len(np.unique(rows.question[part])) >= least
+        name: mean_of(errors[part], rows, signed_interval, part) for name, part in parts.items() if part.any()
     }
 
 
@@ -373,24 +354,6 @@ def _by_level(found: Scored, rows: Rows) -> dict[str, Number]:
     known = sorted(own.dropna().unique())
     parts = {name: (own == name).to_numpy() for name in known}
     return _by_part(parts, rows) if 1 < len(known) <= 10 else {}
-
-
-def _by_others(found: Scored, rows: Rows) -> dict[str, Number]:
-    """Return the signed error by the outcomes of the other solutions, which are independent of a solution's own one."""
-    keys = ["question", "solution"]
-    solutions = found.solutions.dropna(subset="label").astype({"label": np.float64})
-    groups = solutions.groupby("question")["label"]
-    others = (groups.transform("size") - 1).where(lambda count: count > 0)
-    share = ((groups.transform("sum") - solutions["label"]) / others).clip(0.0, 1.0).round(9)
-    own = found.prefixes[keys].merge(solutions[keys].assign(share=share), on=keys, how="left")["share"]
-    parts = {
-        "none right": own == 0,
-        "under half": (own > 0) & (own < 0.5),
-        "half or more": (own >= 0.5) & (own < 1),
-        "all right": own == 1,
-    }
-    measured_parts = _by_part({name: part.to_numpy() for name, part in parts.items()}, rows, _LEAST)
-    return measured_parts if len(measured_parts) > 1 else {}
 
 
 def _bins(rewards: Floats, rows: Rows) -> tuple[Bin, ...]:

@@ -1,6 +1,7 @@
 """Several LLMs or data sets in one file, each audited by itself, and several scores of the same solutions compared."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import compress
 from typing import Protocol
 
 import numpy as np
@@ -16,7 +17,7 @@ from prmcal.harness.audit.estimates import LEAST_MIXED, Measured, Number, areas_
 from prmcal.harness.audit.scored import Scored
 from prmcal.harness.terminal import text_table, wrapped
 from prmcal.registry.reading.records import Record
-from prmcal.registry.reading.shapes import DATASETS, MAKERS, SHAPES
+from prmcal.registry.reading.shapes import DATASETS, MAKERS, MANY, SHAPES
 
 _MOST = 50
 _SURE = 0.05
@@ -32,6 +33,28 @@ class Audited(Protocol):
     @property
     def scored(self) -> Scored:
         """The records that were read."""
+
+
+def by_maker(records: Sequence[Record]) -> Iterator[Record]:
+    """Yield a record for each LLM or data set that the solutions in a list of a record name."""
+    for place, content in records:
+        own = content if isinstance(content, Mapping) else {}
+        many = next((name for name in MANY if isinstance(own.get(name), list)), "")
+        inner = [each if isinstance(each, Mapping) else {} for each in own.get(many, ())]
+        names = (name for name in (*MAKERS, *DATASETS) if name not in own)
+        field = next((name for name in names if inner and all(name in each for each in inner)), None)
+        if field is None:
+            yield place, content
+            continue
+        for maker in dict.fromkeys(str(each[field]) for each in inner):
+            of_maker = [str(each[field]) == maker for each in inner]
+            lists = {name: each for name, each in own.items() if isinstance(each, list)}
+            parts = {
+                name: list(compress(each, of_maker))
+                for name, each in lists.items()
+                if len(each) == len(inner)
+            }
+            yield place, {**own, **parts, field: maker}
 
 
 def makers_of(records: Sequence[Record]) -> list[str]:

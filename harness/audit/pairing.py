@@ -1,7 +1,7 @@
-"""Whether solutions answer their own questions, by the words and numbers that both share.
+"""Whether solutions answer their own questions, and whether questions repeat, by their texts.
 
 Some public files pair the samples of a batch with the questions of their neighbours. Every number about such a file is
-about nothing, and no number shows it.
+about nothing, and no number shows it. In others every question stands twice, which makes intervals too narrow.
 """
 
 import math
@@ -9,18 +9,22 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from prmcal.db.overview.types import Quantity
 from prmcal.db.statistics.intervals import bounded_interval
+from prmcal.db.text.formats import counted
 from prmcal.db.text.overview import quantity
+from prmcal.registry.messages import excerpt
 from prmcal.registry.reading.shapes import Solution
 
 _WORD = re.compile(r"\d+(?:\.\d+)?|[^\W\d_]{3,}")
 _OTHERS = 8  # questions that each solution is compared with
 _SHORTEST_QUESTION, _SHORTEST_TEXT = 5, 20  # words
 _FEWEST, _MOST, _SOLUTIONS = 20, 2_000, 4  # questions, and solutions of each
+_SHORTEST_REPEAT, _MOST_REPEATS = 20, 4  # characters of a text, and questions that have it
 _SOUND = 0.8
 """In sound files the own question wins .98 of the comparisons, and .75 with half of the pairs wrong."""
 
@@ -30,6 +34,41 @@ class OwnWins(Quantity):
     """The share of comparisons that a solution's own question wins, with its 95% interval over questions."""
 
     questions: int
+
+
+def without_repeats(solutions: Sequence[Solution]) -> tuple[list[Solution], str]:
+    """Give questions with the same text one name, and leave out copies of their solutions. A sentence says so.
+
+    The text of a question that has only a name is that of its solutions. A text that most questions share, such as an
+    instruction, is none of theirs.
+    """
+    records: dict[tuple[str, Any], list[Solution]] = {}
+    for each in solutions:
+        records.setdefault((each["question"], each["place"] if "number" in each else None), []).append(each)
+    first: dict[str, str] = {}
+    names: dict[str, str] = {}
+    for (name, _), own in records.items():
+        asked = own[0].get("asked") or (name if " " in name else "\n".join(sorted(map(_text, own))))
+        text = " ".join(str(asked).split())
+        names.setdefault(name, first.setdefault(text if len(text) >= _SHORTEST_REPEAT else name, name))
+    if len(set(names.values())) * _MOST_REPEATS < len(names):
+        names = {name: name for name in names}
+    kept, copies, again = list[Solution](), set[tuple[Any, ...]](), dict[str, str]()
+    for (name, _), own in records.items():
+        copy = names[name], *sorted(repr((_text(each), each.get("score"), each.get("label"))) for each in own)
+        if copy in copies or name != names[name]:
+            again.setdefault(names[name], name)
+        kept += [] if copy in copies else [{**each, "question": names[name]} for each in own]
+        copies.add(copy)
+    pair = " and ".join(dict.fromkeys(excerpt(name, 30) for name in next(iter(again.items()), ())))
+    return kept, "" if not again else (
+        f"{counted(len(again), 'text')} of questions repeat, such as that of {pair}: equal texts are one question, and "
+        "equal solutions count once."
+    )
+
+
+def _text(solution: Solution) -> str:
+    return solution.get("text") or "\n".join(solution.get("steps") or ())
 
 
 def own_question_wins(solutions: Sequence[Solution]) -> OwnWins | None:
@@ -55,7 +94,7 @@ def own_question_wins(solutions: Sequence[Solution]) -> OwnWins | None:
         own = places.get(each["question"])
         if own is None or len(wins.get(own, ())) == _SOLUTIONS:
             continue
-        text = set(_WORD.findall((each.get("text") or "\n".join(each.get("steps") or ())).lower()))
+        text = set(_WORD.findall(_text(each).lower()))
         if len(text) < _SHORTEST_TEXT:
             continue
         others = (own + 1 + random.integers(len(names) - 1, size=_OTHERS)) % len(names)

@@ -21,10 +21,7 @@ def diagrams(tables: Mapping[str, pd.DataFrame]) -> dict[str, charts.Figure]:
     drawn = {}
     for name, words in WORDS["diagrams"].items():
         if len(table := tables[name]):
-            title, caption = words["title"], words["caption"]
-            if name == "difficulty":
-                caption = caption.format(kind=table["kind"].iloc[0])
-            drawn[name] = charts.Figure(name, title, caption, _draw(name, table), table)
+            drawn[name] = charts.Figure(name, words["title"], words["caption"], _draw(name, table), table)
     return drawn
 
 

@@ -14,7 +14,7 @@ from prmcal.db.queries.trajectories import scored_places, scored_prefixes
 from prmcal.db.run_folder import RECORD_FILE
 from prmcal.db.text.formats import counted
 from prmcal.errors import DataError
-from prmcal.harness.audit.pairing import OwnWins, alarm_of, own_question_wins
+from prmcal.harness.audit.pairing import OwnWins, alarm_of, own_question_wins, without_repeats
 from prmcal.harness.storage.folder import RunFolder
 from prmcal.registry.grading import grade_answer
 from prmcal.registry.grading.extraction import MARKED, find_answer
@@ -88,6 +88,7 @@ def _graded(solution: Solution, answer: Any, reference: str) -> bool:
 
 def rows_of(found: Sequence[Solution], source: str, fields: Fields, words: Sequence[str]) -> Scored:
     """Turn solutions with the values of a file into rows of numbers. `words` say how the file was read."""
+    found, repeats = without_repeats(found)
     numbers: dict[str, int] = {}
     seen: dict[int, int] = {}
     rows: list[tuple[Any, ...]] = []
@@ -172,30 +173,14 @@ def rows_of(found: Sequence[Solution], source: str, fields: Fields, words: Seque
         )
     except ValueError as error:
         raise DataError(f"{source}: {error}.") from error
-    if len(prefixes):
-        errors = (prefixes["reward"] - prefixes["label"]).to_numpy(np.float64)
-        worth = independent(errors, prefixes["question"].to_numpy())
-        words.insert(-1, f"They are worth {worth:,} independent ones.")
     if unlike:
         words.append(
             f"The scores say how many steps {len(unlike):,} texts have, such as that of {unlike[0]}."
         )
-    doubts = tuple(_doubts(graded))
+    doubts = (*_doubts(graded), *filter(None, [repeats]))
     wins = own_question_wins(found)
-    names = tuple(numbers)
     return Scored(
-        prefixes, solutions, names, target, scale, tuple(words), doubts, field, alarm_of(wins), wins
-    )
-
-
-def independent(errors: np.ndarray[Any, Any], question: np.ndarray[Any, Any]) -> int:
-    """Return how many independent prefixes have a mean error as uncertain as that of these, which are by question."""
-    centred = errors - errors.mean()
-    spread = float((np.bincount(question, weights=centred) ** 2).sum())
-    return (
-        len(errors)
-        if spread == 0
-        else round(min(len(errors), len(errors) * float((centred**2).sum()) / spread))
+        prefixes, solutions, tuple(numbers), target, scale, tuple(words), doubts, field, alarm_of(wins), wins
     )
 
 

@@ -8,9 +8,9 @@ import pandas as pd
 from prmcal.db.overview.types import UNKNOWN, Quantity
 from prmcal.db.text.formats import counted, number
 from prmcal.db.text.overview import quantity
-from prmcal.harness.audit.choices import Choices
+from prmcal.harness.audit.choices import DEFAULT, Choices
 from prmcal.harness.audit.detection import CATEGORIES, PRM_SCORES, PUBLISHED, WORDS
-from prmcal.harness.audit.estimates import LEAST_INFORMATIVE, LEAST_MIXED, Measured
+from prmcal.harness.audit.estimates import LEAST_INFORMATIVE, LEAST_MIXED, Measured, Number
 from prmcal.harness.audit.readings import Read, sentences
 from prmcal.harness.audit.scored import Scored, Target
 from prmcal.harness.terminal import text_table, wrapped
@@ -23,6 +23,8 @@ _OF: Mapping[Target, str] = {
     "first error": "that all steps so far are right",
     "step": "that a step is right",
 }
+_POWER = 1.96 + 0.84
+"""Standard errors that a difference must have so that four of five audits see it."""
 _SIZES = ((100, "tens"), (1_000, "hundreds"), (10_000, "thousands"))
 _FIFTHS = ("0 to .2", ".2 to .4", ".4 to .6", ".6 to .8", ".8 to 1")
 _RANKS = ("lowest fifth", "second", "third", "fourth", "highest fifth")
@@ -168,13 +170,16 @@ def repair(found: Scored, measured: Measured) -> str:
     cut = f"the Brier score from {number(before)} to {number(before - gain.value)}"
     if measured.is_repaired:
         return f"'{measured.chosen}' repairs them: on unseen questions, it cuts {cut}, by {quantity(gain)}."
-    more = f" {_size(measured.needed).capitalize()} of questions would show it." if measured.needed else ""
-    return f"No calibrator surely helps: '{measured.chosen}' cuts {cut}, by {quantity(gain)}.{more}"
+    return f"No calibrator surely helps: '{measured.chosen}' cuts {cut}, by {quantity(gain)}.{enough(gain)}"
 
 
-def _size(count: int) -> str:
-    """Return the size of a number that is known to a factor of ten."""
-    return next((word for most, word in _SIZES if count < most), "tens of thousands")
+def enough(gain: Number) -> str:
+    """Return a sentence with the number of questions, to a factor of ten, that show a cut in four of five audits."""
+    if gain.high <= 0 or gain.value == 0:
+        return ""
+    count = gain.questions * (_POWER * (gain.high - gain.low) / 2 / 1.96 / abs(gain.value)) ** 2
+    size = next((word for most, word in _SIZES if count < most), "tens of thousands")
+    return f" {size.capitalize()} of questions would show it."
 
 
 def advice(choices: Choices | None) -> Iterator[str]:
@@ -191,6 +196,10 @@ def advice(choices: Choices | None) -> Iterator[str]:
         yield f"A gain is likely, not promised: {named}: {told}."
     else:
         yield f"No clear gain from several samples; most likely {named}: {told}."
+    default = choices.rows[-1]
+    if default.name.startswith(DEFAULT) and default.name != best.name:
+        gain = quantity(default.against, signed=True)
+        yield f"The default of prmcal ask, '{DEFAULT}', {default.samples:.3g} samples: {gain}."
 
 
 def compared(choices: Choices) -> str:
@@ -245,7 +254,6 @@ def tables(
 
 
 def _rows(found: Measured) -> dict[str, list[dict[str, Any]]]:
-    others, levels = "the share of the other solutions that are right", found.by_level
     return {
         "reliability": [
             {"series": name, "score": each.score, **each.right.columns("right"), "prefixes": each.prefixes}
@@ -253,10 +261,7 @@ def _rows(found: Measured) -> dict[str, list[dict[str, Any]]]:
             for each in bins
         ],
         "steps": [{"part": name, **each.columns("error")} for name, each in found.by_step.items()],
-        "difficulty": [
-            {"part": name, **each.columns("error"), "kind": "level" if levels else others}
-            for name, each in (levels or found.by_others).items()
-        ],
+        "difficulty": [{"part": name, **each.columns("error")} for name, each in found.by_level.items()],
         "calibrators": [
             {"calibrator": name, **each.columns("cut")}
             for name, each in {**found.gains, _CHOSEN: found.gain}.items()

@@ -38,7 +38,7 @@ RULE = (
     "results on them are rather too good"
 )
 """The rule by which a cell is chosen, as a part of a sentence."""
-_DEFAULT_STRATEGY, _DEFAULT_SAMPLES = "safe choice", 64
+_DEFAULT_STRATEGY, _DEFAULT_SAMPLES = "learned stopping", 64
 
 
 def load(
@@ -59,7 +59,7 @@ def load(
         The output folder of a run.
     cell : str or int, optional
         A cell, by its number, its identifier or a part of it. A cell of the scaling leaderboard gives the strategy by
-        which questions are answered, its target C and its level; the default is ``safe choice``.
+        which questions are answered, its target C and its level; the default is ``learned stopping``.
     llm, prm, calibrator : str, optional
         Names in the grid. What neither the cell nor a name says is chosen: the LLM that is right most often on the
         calibration questions, the PRM whose scores tell its right trajectories there from wrong ones best, and the

@@ -1,6 +1,6 @@
 """The records of several files together: one after another, or with the scores of one in the records of another."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,16 +14,21 @@ from prmcal.registry.reading.shapes import SCORES
 _IDS = ("id", "idx", "index", "uid", "question_id", "doc_id", "task_id")
 
 
-def read_files(paths: Sequence[Path], only: Mapping[str, Sequence[Any]] | None = None) -> list[Record]:
+def read_files(
+    paths: Sequence[Path],
+    only: Mapping[str, Sequence[Any]] | None = None,
+    split: Callable[[list[Record]], Iterable[Record]] = list,
+) -> list[Record]:
     """Return the records of files, one after another. The last file may have the scores of the others.
 
-    Scores belong to records with the same id, or in the same order. `only` keeps the records with one of some values,
-    by the name of the field. Raises a DataError if a file cannot be read, or nothing is left.
+    Scores belong to records with the same id, or in the same order. `split` divides records, and `only` keeps those
+    with one of some values, by the name of the field. Raises a DataError if a file cannot be read, or nothing is left.
     """
     files = [read_records(Path(pool_path(str(path)))) for path in paths]
     records = _numbered(files[:-1], paths)
     added = _added(records, files[-1])
     records = _joined(records, files[-1], added, paths) if added else _numbered(files, paths)
+    records = list(split(records))
     for name, values in (only or {}).items():
         wanted = set(map(str, values))
         of_field = [(place, each) for place, each in records if isinstance(each, Mapping) and name in each]

@@ -128,11 +128,16 @@ class _Reader:
     ) -> None:
         self.source, self.use = source, use
         self.costs = (fields.cost,) if fields.cost else COSTS
-        names = [name for name in QUESTIONS if name in first][:1]
+        names = [name for name in QUESTIONS if name in first]
+        # An instruction that all records share is no question.
+        varied = [name for name in names if len({str(each.get(name)) for each in contents[:_FIRST]}) > 1]
+        names = (varied or names)[:1]
         self.question = (
             self._chosen("question", names, fields.question, first, lambda value: True, True) or ""
         )
         self.dataset = _data_set(self.question, contents)
+        is_name = " " not in str(first.get(self.question))
+        self.texts = [name for name in QUESTIONS if is_name and " " in str(first.get(name))]
         given = fields.solutions
         names = [given] if given else [*MANY, *ONE]
         self.many = next((name for name in names if _has_many(name, first.get(name), name == given)), None)
@@ -286,6 +291,7 @@ class _Reader:
         reference = record.get(self.reference or "")
         shared = {
             "question": str(question),
+            "asked": known(record, self.texts),
             "reference": None if self.label or reference is None else without_working(str(reference)),
             "level": known(record, LEVELS),
             "follow_ups": record.get("follow_ups"),

@@ -7,7 +7,8 @@ import pandas as pd
 import pytest
 
 from prmcal.harness.audit.audit import Audit, audit
-from prmcal.harness.audit.estimates import CALIBRATORS, Number, Rows, fitted, needed, predicted
+from prmcal.harness.audit.estimates import CALIBRATORS, Number, Rows, fitted, predicted
+from prmcal.harness.audit.verdict import enough
 from tests.conftest import ROOT
 
 QUESTIONS, SOLUTIONS = 150, 4
@@ -47,18 +48,6 @@ def test_overestimation_is_measured_and_repaired(shifted: tuple[pd.DataFrame, Au
     best = float(((table["score"] - table["chance"]) ** 2).mean())  # the most that a calibrator can cut
     assert found.measured.gain.value < best * 1.5
     assert found.measured.chosen
-
-
-def test_difficulty_is_that_of_the_other_solutions(shifted: tuple[pd.DataFrame, Audit]) -> None:
-    """So calibrated scores have no error in any part: the label of a solution does not decide where it counts."""
-    table, found = shifted
-    right = table.groupby("question")["correct"].transform("sum") - table["correct"]
-    own = table[right == SOLUTIONS - 1]
-    measured = found.measured.by_others
-    assert list(measured) == ["none right", "under half", "half or more", "all right"]
-    assert measured["all right"].value == pytest.approx(float((own["score"] - own["correct"]).mean()))
-    calibrated = audit(world(0.0, seed=4, questions=400).drop(columns="chance")).measured.by_others
-    assert all(part.low < 0 < part.high for part in calibrated.values())
 
 
 def test_reliability_is_that_of_brute_force(shifted: tuple[pd.DataFrame, Audit]) -> None:
@@ -142,8 +131,8 @@ def test_the_questions_that_would_be_needed() -> None:
     half = 0.02
     gain = Number(0.01, 0.01 - half, 0.01 + half, 100)
     # 2.8 standard errors, where the half width is 1.96 of them: (2.8 / 1.96 * 2) ** 2 times as many questions.
-    assert needed(gain) == pytest.approx(100 * (2.8 / 1.96 * 2) ** 2, rel=0.01)
-    assert needed(Number(0.0, -1, 1, 5)) is None
+    assert 100 * (2.8 / 1.96 * 2) ** 2 < 1000 and enough(gain) == " Hundreds of questions would show it."
+    assert enough(Number(0.0, -1, 1, 5)) == ""
 
 
 def test_a_fit_to_many_prefixes_is_that_to_all_of_them(monkeypatch: pytest.MonkeyPatch) -> None:

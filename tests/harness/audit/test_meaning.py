@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from prmcal.errors import DataError
@@ -216,3 +217,40 @@ def test_apply_takes_the_field_and_the_files_of_the_audit(tmp_path: Path, prmcal
     joined = prmcal("apply", tmp_path / "two", tmp_path / "0.jsonl", tmp_path / "1.jsonl")
     assert joined.returncode == 0, joined.stderr
     assert {"correct", "scores", "calibrated"} <= json.loads(joined.stdout.splitlines()[0]).keys()
+
+
+def told(number: int, random: np.random.Generator) -> list[dict[str, Any]]:
+    """Four solutions of a question, with texts."""
+    return [
+        {
+            "text": f"With {number} and {place} we count to {number + place}, as anyone can see.",
+            "score": round(float(random.random()), 3),
+            "correct": bool(random.random() < 0.6),
+        }
+        for place in range(4)
+    ]
+
+
+@pytest.mark.parametrize("named", [{"problem": "How many are {} of them, all in all?"}, {}])
+def test_a_question_that_stands_twice_is_one(named: dict[str, str]) -> None:
+    random, rows = np.random.default_rng(0), []
+    for number in range(30):
+        own = {name: text.format(number) for name, text in named.items()} | {
+            "solutions": told(number, random)
+        }
+        rows += [{"id": f"{number}-{copy}", **own} for copy in "ab"]
+    found, once = audit(pd.DataFrame(rows)), audit(pd.DataFrame(rows[::2]))
+    assert "30 texts of questions repeat" in str(found).partition("\n\n")[0]
+    assert found.measured.brier == once.measured.brier and len(found.prefixes) == 120
+    other = [{**row, "instruction": "Answer this question step by step."} for row in rows[::2]]
+    assert "repeat" not in str(audit(pd.DataFrame(other)))
+
+
+def test_llms_that_solutions_name_are_groups(tmp_path: Path) -> None:
+    random, path = np.random.default_rng(0), tmp_path / "scored.jsonl"
+    with path.open("w") as file:
+        for number in range(30):
+            own = [{**each, "model": name} for name in "xy" for each in told(number, random)]
+            file.write(json.dumps({"question": f"How many are {number} of them?", "solutions": own}) + "\n")
+    assert "2 groups by 'model'" in str(audit(path))
+    assert len(audit(path, only={"model": ["x"]}).solutions) == 120

@@ -143,9 +143,9 @@ def test_answers_are_graded_if_nothing_says_what_is_right() -> None:
     texts = ["Sum.\n\nThe answer is 4.", "Sum.\n\n\\boxed{5}"]
     found = rows_of(
         [{"question": "2+2?", "answer": 4, "solutions": texts, "scores": [[0.5, 0.9], [0.5, 0.1]]}] * 2
-    )
-    assert found.solutions["label"].tolist() == [1.0, 0.0] * 2
-    assert found.solutions["answer"].tolist() == ["4", "5"] * 2
+    )  # The second record is a copy.
+    assert found.solutions["label"].tolist() == [1.0, 0.0]
+    assert found.solutions["answer"].tolist() == ["4", "5"]
     assert "against which the answers were graded" in found.reading[0]
 
 

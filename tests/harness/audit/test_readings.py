@@ -9,7 +9,6 @@ import pytest
 from prmcal.harness.audit.audit import Audit, audit
 from prmcal.harness.audit.estimates import OUTER, folds_of
 from prmcal.harness.audit.readings import CHOSEN
-from prmcal.harness.audit.scored import independent
 from prmcal.registry.strategies.aggregation import READINGS, read_steps
 from tests.harness.audit import files
 
@@ -53,11 +52,3 @@ def test_a_reading_is_chosen_on_other_questions(qwen: Audit) -> None:
 def test_labels_of_steps_and_single_scores_have_no_readings() -> None:
     for records in (files.whole_solutions(), files.processbench_with_scores()):
         assert audit(pd.DataFrame(records)).readings == ()
-
-
-def test_equal_prefixes_of_a_question_are_worth_one() -> None:
-    random = np.random.default_rng(0)
-    errors, question = random.normal(0, 1, 400), np.repeat(np.arange(400), 10)
-    assert independent(np.repeat(errors, 10), question) == 400
-    assert independent(random.normal(0, 1, 4000), question) == pytest.approx(4000, rel=0.15)
-    assert independent(np.ones(40), question[:40]) == 40

@@ -37,7 +37,7 @@ def test_a_person_reads_the_answer_first_and_what_it_rests_on(folder: Path, prmc
     first, empty, *others = done.stdout.splitlines()
     assert first and not empty and not done.stderr
     text = "\n".join(others)
-    assert "Probability" in text and "sample" in text and "safe choice" in text
+    assert "Probability" in text and "sample" in text and "learned stopping" in text
     assert "nano-prm calibrated by quantiles, for nano-weak" in text
     assert "(the bare question)" in text and "Calibrated [0.1, 0.9]" in text
     assert max(map(len, done.stdout.splitlines())) <= 100

@@ -37,7 +37,7 @@ def test_a_solution_has_the_answer_its_probability_and_its_cost(folder: Path) ->
     prm = prmcal.load(folder, CELL)
     solution = prm.answer(QUESTIONS[0], max_samples=4)
     chosen = solution.trajectories[solution.chosen]
-    assert solution.answer == chosen.answer and "safe choice" in solution.reason
+    assert solution.answer == chosen.answer and "learned stopping" in solution.reason
     assert len(solution.trajectories) == solution.samples <= 4
     assert solution.generated_tokens == sum(trajectory.tokens for trajectory in solution.trajectories)
     if solution.answer is not None:
