@@ -157,7 +157,7 @@ class Test:
         self.low, self.high = weights.argsort(axis=1, kind="stable")[:, -2:].T
         self.share = weights[np.arange(len(pairs)), self.low]
 
-    def safe(self, counts: Floats) -> list[int]:
+    def safe(self, counts: Ints) -> list[int]:
         """Return the settings that keep the promise, by how often each question was drawn."""
         n, own, low, high, share = counts.sum(), self.own, self.low, self.high, self.share
 

@@ -198,8 +198,8 @@ def advice(choices: Choices | None) -> Iterator[str]:
         yield f"No clear gain from several samples; most likely {named}: {told}."
     default = choices.rows[-1]
     if default.name.startswith(DEFAULT) and default.name != best.name:
-        gain = quantity(default.against, signed=True)
-        yield f"The default of prmcal ask, '{DEFAULT}', {default.samples:.3g} samples: {gain}."
+        drawn = f"'{DEFAULT}', {default.samples:.3g} samples"
+        yield f"The default of prmcal ask, {drawn}: {quantity(default.against, signed=True)}."
 
 
 def compared(choices: Choices) -> str:
