@@ -25,7 +25,7 @@ from pathlib import Path
 import numpy as np
 from scipy.special import logsumexp, ndtr, ndtri, stdtrit
 
-from prmcal.arrays import Floats
+from prmcal.arrays import Floats, Ints
 from prmcal.harness.audit.pooled import pool_of
 from prmcal.harness.audit.scored import scored
 from prmcal.log_odds import log_odds
