@@ -10,6 +10,7 @@ import hashlib
 import importlib
 import importlib.util
 import inspect
+import os
 import sys
 import tomllib
 from collections.abc import Callable, Collection, Mapping
@@ -207,14 +208,15 @@ _CONTENT = "__prmcal_content__"
 """The name under which the module of a plugin file keeps the hashes of the local files that it was loaded from."""
 
 
-def load_plugin_file(path: Path) -> None:
+def load_plugin_file(path: Path, named: bool = True) -> None:
     """Execute a Python file, so that its decorators register plugins.
 
     The same file is executed only once. If it or a local module that it imports was edited since, all of them
-    are forgotten and executed again.
+    are forgotten and executed again. A file that the user has not `named`, since it stands in the record of a run, is
+    executed only if a user of this machine has named one with the same content before.
 
-    Raises an InvalidPluginError if the file does not exist, raises while it is loaded, or imports a local module that
-    is not valid Python. Raises a DuplicatePluginError if it registers a name that is taken.
+    Raises an InvalidPluginError if the file does not exist, raises while it is loaded, imports a local module that is
+    not valid Python, or was never named. Raises a DuplicatePluginError if it registers a name that is taken.
     """
     path = path.resolve()
     if not path.is_file():
@@ -224,6 +226,12 @@ def load_plugin_file(path: Path) -> None:
     module_name = f"prmcal_plugin_{path.stem}_{hashlib.sha256(str(path).encode()).hexdigest()[:8]}"
     importlib.invalidate_caches()
     content = {file: hashlib.sha256(file.read_bytes()).hexdigest() for file in local_files(path).values()}
+    digest = hashlib.sha256("".join(sorted(content.values())).encode()).hexdigest()
+    if not named and digest not in _named_before():
+        raise InvalidPluginError(
+            f"The run needs the plugin file {path}, which nobody has named on this machine. Read it, since it is a "
+            f"program. If you trust it, name it once: prmcal list --plugin {path}"
+        )
     loaded = sys.modules.get(module_name)
     if loaded is not None:
         before: dict[Path, str] = vars(loaded)[_CONTENT]
@@ -245,6 +253,25 @@ def load_plugin_file(path: Path) -> None:
     except (Exception, SystemExit) as error:
         del sys.modules[module_name]
         raise InvalidPluginError(f"The plugin file {path} cannot be loaded: {message_of(error)}") from error
+    if named and digest not in _named_before():
+        with suppress(OSError):  # Without a folder for it, the file must be named again.
+            _named_files().parent.mkdir(parents=True, exist_ok=True)
+            with _named_files().open("a", encoding="ascii") as file:
+                file.write(f"{digest}\n")
+
+
+def _named_files() -> Path:
+    """Return the file with the hashes of the plugin files that were named on this machine."""
+    return (
+        Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "prmcal" / "named-plugin-files.txt"
+    )
+
+
+def _named_before() -> set[str]:
+    try:
+        return set(_named_files().read_text(encoding="ascii").split())
+    except (OSError, ValueError):
+        return set()
 
 
 def _forget(files: Collection[Path]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import gc
 import importlib.util
 import os
@@ -9,6 +10,7 @@ import shutil
 import socket
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,6 +20,11 @@ from tests import forked
 from tests.shared import made_once
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # test files run side by side, one per core
+if (
+    "PRMCAL_TESTS" not in os.environ
+):  # Processes of xdist share one folder, so that nothing of the user changes.
+    os.environ |= {"PRMCAL_TESTS": "1", "XDG_CACHE_HOME": tempfile.mkdtemp(prefix="prmcal-tests-")}
+    atexit.register(shutil.rmtree, os.environ["XDG_CACHE_HOME"], ignore_errors=True)
 
 ROOT = Path(__file__).parents[1]
 PLUGINS = ROOT / "tests" / "plugins"

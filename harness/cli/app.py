@@ -125,8 +125,8 @@ def prmcal(
         typer.echo(context.get_help())
 
 
-def main() -> None:
-    """Run the command line. An error that the user can act on becomes one line and an exit code."""
+def run_command() -> None:
+    """Run the command of this process. An error that the user can act on becomes one line and an exit code."""
     warnings.formatwarning = lambda message, *_, **__: f"prmcal: warning: {message}\n"
     try:
         app()

@@ -52,28 +52,24 @@ def run(
     spec = options.read(grid, limit, plugin)
     files = [*(plugin or []), *map(Path, spec.plugins)]
     cluster = _cluster_settings(executor, address, workers)
-    try:
-        with ExitStack() as stack:
-            chosen = stack.enter_context(RayExecutor(out, spec, files, cluster)) if cluster else None
-            count = workers or default_workers() if chosen is None else chosen.workers
-            where = "" if chosen is None else f" on {counted(chosen.nodes, 'node')} of a cluster"
-            if not quiet:
-                line = f"Running the grid '{spec.name}' in {out} with {counted(count, 'worker')}{where}."
-                tell(wrapped(line))
-            summary = run_grid(
-                spec,
-                out,
-                count,
-                files,
-                chosen,
-                stream=io.StringIO() if quiet else None,
-                only=options.names_by_kind(only),
-                drop_cells=drop_cells,
-            )
-        _report(out, summary, quiet)
-    except KeyboardInterrupt:
-        tell(_interruption("SIGINT"))
-        raise typer.Exit(ExitCode.INTERRUPTED) from None
+    with ExitStack() as stack:
+        chosen = stack.enter_context(RayExecutor(out, spec, files, cluster)) if cluster else None
+        count = workers or default_workers() if chosen is None else chosen.workers
+        where = "" if chosen is None else f" on {counted(chosen.nodes, 'node')} of a cluster"
+        if not quiet:
+            line = f"Running the grid '{spec.name}' in {out} with {counted(count, 'worker')}{where}."
+            tell(wrapped(line))
+        summary = run_grid(
+            spec,
+            out,
+            count,
+            files,
+            chosen,
+            stream=io.StringIO() if quiet else None,
+            only=options.names_by_kind(only),
+            drop_cells=drop_cells,
+        )
+    _report(out, summary, quiet)
     if summary.ending is not None:
         raise typer.Exit(_ENDINGS[summary.ending][0])
     raise typer.Exit(ExitCode.FAILED_CELLS if summary.failed_cells else ExitCode.DONE)

@@ -81,6 +81,9 @@ def run_grid(
             environment=environment,
         )
         part = plan.part(plan.cells_with(record.only))
+        # The record comes first, so that a run that is killed at its beginning can be continued.
+        if not (directory / RECORD_FILE).exists() and not folder.database.exists():
+            folder.write_record(record)
         recorder = Recorder(folder, plan, folder.store, record)
         dropped = recorder.lost_cells(part, drop_cells)
         folder.store.remove_leftovers()

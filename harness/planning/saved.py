@@ -82,13 +82,13 @@ def existing_plan(folder: RunFolder) -> Plan:
 
 
 def load_plugins_of(folder: RunFolder) -> None:
-    """Load the plugin files of the latest run of a folder.
+    """Load the plugin files of the latest run of a folder. It may come from somebody else.
 
-    Raises a RunError if no grid was run in the folder. Raises a PluginError if a file is no longer there, or cannot be
-    loaded.
+    Raises a RunError if no grid was run in the folder. Raises a PluginError if a file is no longer there, cannot be
+    loaded, or was never named on this machine.
     """
     for file in folder.record().plugin_files:
-        load_plugin_file(Path(file))
+        load_plugin_file(Path(file), named=False)
 
 
 def _questions_data(data: PlannedQuestions) -> dict[str, Any]:

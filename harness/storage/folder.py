@@ -124,7 +124,8 @@ class RunFolder:
     def claim(self, grid: str) -> None:
         """Check that the folder is empty, or belongs to the grid of that name.
 
-        A folder with artifacts and without a record belongs to no grid: the record was damaged and removed.
+        A folder with artifacts and without a record belongs to no grid: the record was damaged and removed. Nor does
+        one with what a run writes first, where it was killed.
 
         Raises a RunError if it belongs to another grid, or holds files that are not from a run.
         """
@@ -136,7 +137,8 @@ class RunFolder:
             return
         if not self.directory.is_dir() or run_folder.artifacts_root(self.directory).is_dir():
             return
-        if any(path.name != run_folder.LOCK_FILE for path in self.directory.iterdir()):
+        beginning = (run_folder.LOCK_FILE, f".{run_folder.RECORD_FILE}.", self.database.name)
+        if not all(path.name.startswith(beginning) for path in self.directory.iterdir()):
             raise RunError(
                 f"{self.directory} holds files that are not from a run. Choose a new or an empty --out folder."
             )

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from prmcal.harness.cli.app import main
+from prmcal.harness.cli.app import run_command
 
 GRID = """
 name: own
@@ -30,7 +30,7 @@ def refusal(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
     def run(*arguments: object) -> str:
         monkeypatch.setattr(sys, "argv", ["prmcal", *map(str, arguments)])
         with pytest.raises(SystemExit) as ended:
-            main()
+            run_command()
         told = capsys.readouterr()
         assert (ended.value.code, told.out) == (2, "")
         assert told.err.startswith("prmcal: error: ")

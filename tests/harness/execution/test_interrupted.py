@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import time
@@ -63,6 +65,48 @@ def test_an_interrupted_run_says_how_to_go_on(tmp_path: Path, heeded_interrupts:
         == "Interrupted. Finished work is kept. To continue, run the same command again."
     )
     assert "Traceback" not in errors
+
+
+def test_a_run_that_is_ended_at_its_beginning_goes_on(
+    tmp_path: Path, prmcal: Prmcal, heeded_interrupts: None
+) -> None:
+    path, out = grid(tmp_path), tmp_path / "out"
+    for number, pause in [
+        (sent, after) for after in (0, 0.1, 0.4, 1.0) for sent in (signal.SIGINT, signal.SIGKILL)
+    ]:
+        (out / "run.lock").unlink(missing_ok=True)
+        process = started(run_arguments(path, out))
+        while not (out / "run.lock").exists() and process.poll() is None:
+            time.sleep(0.005)
+        time.sleep(pause)
+        process.send_signal(number)
+        _, errors = process.communicate(timeout=600)
+        assert "Traceback" not in errors and "not from a run" not in errors
+        if number == signal.SIGINT and process.returncode:
+            assert process.returncode == 130 and "run the same command again" in errors.splitlines()[-1]
+    done = prmcal(*run_arguments(path, out))
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_plugin_file_of_a_strangers_run_is_loaded_only_if_it_was_named(
+    tmp_path: Path, prmcal: Prmcal, finished: tuple[Path, Path]
+) -> None:
+    strange = shutil.copytree(finished[1], tmp_path / "strange")
+    (tmp_path / "theirs.py").write_text("import sys\nsys.exit('it ran')\n")
+    record = json.loads((strange / "run.json").read_text()) | {"plugin_files": [str(tmp_path / "theirs.py")]}
+    (strange / "run.json").write_text(json.dumps(record))
+    for command_ in (
+        ("ask", strange, "1 + 1?"),
+        ("export-prm", "1", "--out", tmp_path / "prm", "--dir", strange),
+    ):
+        refused = prmcal(*command_)
+        assert refused.returncode == 2 and "nobody has named on this machine" in refused.stderr, (
+            refused.stderr
+        )
+        assert "it ran" not in refused.stderr
+    (tmp_path / "theirs.py").write_text("")
+    assert prmcal("list", "metric", "--plugin", tmp_path / "theirs.py").returncode == 0
+    assert "nobody has named" not in prmcal("ask", strange, "1 + 1?").stderr
 
 
 def test_the_number_of_workers_changes_nothing(
