@@ -24,6 +24,7 @@ DOCUMENTS = (
     _ROOT / "docs" / "start.md",
     _ROOT / "docs" / "concepts" / "claims.md",
     _ROOT / "docs" / "concepts" / "score-meaning.md",
+    _ROOT / "docs" / "concepts" / "strategies.md",
     _ROOT / "docs" / "tutorials" / "real-model.md",
     _ROOT / "docs" / "how-to" / "audit.md",
     _ROOT / "registry" / "nano" / "MODEL_CARD.md",

@@ -16,7 +16,7 @@ import pandas as pd
 
 from benchmarks.documents.figures import Figures
 from benchmarks.documents.real_prms import QWEN, higher_at_5, real_findings, signed
-from benchmarks.documents.shown import keep, kept_in, markdown, measured, points
+from benchmarks.documents.shown import keep, kept_in, markdown, measured, paragraph, points
 from benchmarks.documents.smollm import smollm_claims
 from prmcal.db.catalog import leaderboard
 from prmcal.db.run_folder import published_path
@@ -68,6 +68,24 @@ def pool_findings() -> list[str]:
         f"`{_RULE}` was less accurate than the best fixed number of samples of its cost at {len(lost)} of {len(own)} "
         f"places and more accurate at {len(won)}, by up to {points(best)} points (n = {best['questions']}).",
     ]
+
+
+def default_rule() -> str:
+    """Return what was seen of the default rule, and of ESC, at all places."""
+    rules = kept_in(KEPT, "rules")
+
+    def standing(name: str) -> tuple[pd.DataFrame, str]:
+        own = rules[rules["rule"] == name]
+        won, lost = int((own["difference_low"] > 0).sum()), int((own["difference_high"] < 0).sum())
+        return own, f"{won} wins, {len(own) - won - lost} ties and {lost} losses"
+
+    (own, told), (others, of_esc) = standing(_RULE), standing("ESC")
+    best = own.loc[own["difference"].idxmax()]
+    return paragraph(
+        f"`{_RULE}` is the default of `prmcal ask`. Against the best fixed setting of its cost it has {told} at "
+        f"{len(own)} places of shipped pools, {100 * own['difference'].mean():+.1f} points on average, at best "
+        f"{points(best)} (n = {best['questions']}). `ESC` has {of_esc} at {len(others)}."
+    )
 
 
 def _not_at(holds: pd.Series) -> str:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from benchmarks.documents.claims import claims, nano_places, pool_findings
+from benchmarks.documents.claims import claims, default_rule, nano_places, pool_findings
 from benchmarks.documents.figures import FIGURES, Figures
 from benchmarks.documents.real_prms import caption, places_table, readings_table, real_table
 from benchmarks.documents.shown import markdown, measured, numbered, paragraph, with_interval
@@ -339,6 +339,7 @@ PLACES: Mapping[str, Callable[[Figures], str]] = {
     "calibration-example": _calibration_example,
     "calibrators": _calibrators,
     "claims": claims,
+    "default-rule": lambda _: default_rule(),
     "demo": _demo,
     "duration": _duration,
     "findings": _findings,

@@ -16,27 +16,14 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.statistics.safe_choice import insert, pools
-from prmcal.arrays import Floats
 from prmcal.harness.audit.estimates import Number, mean_of_questions
 from prmcal.registry.contracts.pool import Pool
-from prmcal.registry.contracts.strategy import Answered, PoolStrategy, Setting
+from prmcal.registry.contracts.strategy import PoolStrategy, Setting
 from prmcal.registry.plugins import load_plugin_file, strategies
 from prmcal.registry.reading.pools import shipped_pools
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 RIVALS = ("CGES", "ReASC", "Bayesian stopping", "ESC")
-
-
-def at_cost(curve: list[Answered], cost: float) -> Floats:
-    """Return the accuracy of each question at a mean cost: of a mixture of two settings, or of the dearest one."""
-    curve = sorted(curve, key=lambda each: float(each.samples.mean()))
-    costs = np.array([each.samples.mean() for each in curve])
-    above = int(np.searchsorted(costs, cost, side="right"))
-    if above in (0, len(curve)):
-        return curve[max(above - 1, 0)].accuracy
-    share = (cost - costs[above - 1]) / (costs[above] - costs[above - 1])
-    mixed = (1 - share) * curve[above - 1].accuracy + share * curve[above].accuracy
-    return np.asarray(mixed, dtype=np.float64)
 
 
 def compared(pool: Pool, name: str) -> Number:
@@ -53,8 +40,11 @@ def compared(pool: Pool, name: str) -> Number:
             if rule.tuned:
                 rule.tune(taught, setting)
         answered = rival.answer(held, setting)
-        curve = list(learned.sweep(held, setting))
-        found[half == own] = at_cost(curve, float(answered.samples.mean())) - answered.accuracy
+        curve = sorted(learned.sweep(held, setting), key=lambda each: float(each.samples.mean()))
+        costs = [each.samples.mean() for each in curve]
+        rows = np.stack([each.accuracy for each in curve], axis=1)
+        at_cost = np.array([np.interp(answered.samples.mean(), costs, row) for row in rows])
+        found[half == own] = at_cost - answered.accuracy
     return mean_of_questions(found, -1.0)
 
 
