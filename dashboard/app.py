@@ -65,7 +65,7 @@ def _show(page: StreamlitPage, path: Path, follows: bool) -> None:
         own = cells[cells["leaderboard"] == _LEADERBOARDS.get(page.url_path, "calibration")]
         if page.url_path != _RUNS and set(own["status"]) == {"pending"}:
             st.title(page.title)
-            show_coming(path, own)
+            show_coming(path, own["cell_id"].iloc[0], "Nothing has been measured yet. First results")
         elif page.url_path != _RUNS and cells.empty:
             state = "has started but has not measured anything yet. Page Runs shows its progress."
             _show_no_results(f"The run in {folder} {state}", follows)

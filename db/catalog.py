@@ -17,18 +17,12 @@ from prmcal.db.queries.runs import planned_shards
 from prmcal.db.queries.trajectories import prefixes, solutions, trajectories
 from prmcal.db.queries.two_cells import compare_cells
 from prmcal.db.reader import Source, frame
-from prmcal.db.tables import Cell, Comparison, Dataset, Job, Plugin, ReliabilityBin, Run, SignedErrorBin
+from prmcal.db.tables import Cell, Comparison, Dataset, Job, Plugin, ReliabilityBin, Run
 
 
 def reliability(source: Source, cell_id: str) -> pd.DataFrame:
     """Return the bins of the reliability diagram of a cell, ascending. Scaling cells have none."""
     query = sa.select(ReliabilityBin).where(ReliabilityBin.cell_id == cell_id).order_by(ReliabilityBin.bin)
-    return frame(source, query).drop(columns="cell_id")
-
-
-def signed_errors(source: Source, cell_id: str) -> pd.DataFrame:
-    """Return the bars of the signed-error histogram of a cell, ascending. Scaling cells have none."""
-    query = sa.select(SignedErrorBin).where(SignedErrorBin.cell_id == cell_id).order_by(SignedErrorBin.bin)
     return frame(source, query).drop(columns="cell_id")
 
 

@@ -211,7 +211,6 @@ def questions() -> dict[str, Callable[[Path], Any]]:
         "leaderboard: calibration": lambda path: catalog.leaderboard(path, "calibration"),
         "leaderboard: scaling": lambda path: catalog.leaderboard(path, "scaling"),
         "calibration: bins of a cell": lambda path: catalog.reliability(path, CELL),
-        "calibration: signed errors of a cell": lambda path: catalog.signed_errors(path, CELL),
         "calibration: provenance of a cell": lambda path: catalog.cell(path, CELL),
         "trajectories, compare and runs: cells": catalog.cells,
         "trajectories: solutions of a cell": lambda path: catalog.solutions(path, CELL),

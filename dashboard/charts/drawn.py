@@ -7,8 +7,7 @@ import pandas as pd
 
 from prmcal.db import charts, pictures
 
-_SQUARE, _HISTOGRAM_HEIGHT = 290, 200  # pixels; a phone has room for the square and its axis
-_PREFIXES = alt.Tooltip("count:Q", title="prefixes", format=",")
+_SQUARE = 290  # pixels; a phone has room for the square and its axis
 
 
 def reliability_chart(bins: pd.DataFrame, series: charts.Series) -> charts.Layers:
@@ -26,21 +25,6 @@ def reliability_chart(bins: pd.DataFrame, series: charts.Series) -> charts.Layer
     )
     # The square is that of the axes, whatever stands around it.
     return square.properties(autosize=alt.AutoSizeParams(type="pad"))
-
-
-def signed_error_histogram(bins: pd.DataFrame, means: pd.DataFrame, series: charts.Series) -> charts.Layers:
-    """Draw histograms of the signed error (reward minus success rate) of prefixes, one for each calibrator.
-
-    `bins` has the columns calibrator, lower, upper and count; `means` has calibrator and value, the mean signed error.
-    """
-    shown = charts.legend(lines=False)
-    numbers = [alt.Tooltip(f"{name}:Q", format=".2f") for name in ("lower", "upper")]
-    base = alt.Chart(bins).encode(tooltip=[alt.Tooltip("calibrator:N"), *numbers, _PREFIXES])
-    bars = charts.error_histograms(base, alt.Y("count:Q", title="Prefixes", stack=None), series, shown)
-    tooltip = charts.tooltips(["calibrator"], ["value"], None)
-    lines = alt.Chart(means).mark_rule(strokeWidth=2.5)
-    lines = lines.encode(x="value:Q", color=series.colour("calibrator", shown), tooltip=tooltip)
-    return alt.layer(bars, charts.zero_line(), lines).properties(height=_HISTOGRAM_HEIGHT)
 
 
 _LINE = 18  # pixels

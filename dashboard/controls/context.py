@@ -149,6 +149,7 @@ def choose(path: Path, kinds: Sequence[str], leaderboard: Leaderboard) -> dict[s
         first = next((name for name in context.preferred.get(kind, ()) if name in names), None)
         if kind == "calibrator" and first is None:
             first = _best_calibrator(path, cells)
+        first = first or next(iter(cells.loc[cells["status"] == "done", kind]), None)
         # Another data set has other questions, and another LLM other trajectories.
         resets = {"dataset": ["question", "trajectory"], "llm": ["trajectory"]}.get(kind, [])
         name = column.selectbox(COORDINATE_TITLES[kind], names, **bound(kind, names, first, resets=resets))

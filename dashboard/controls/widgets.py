@@ -138,20 +138,10 @@ def _answer(
     return _query(Path(path), *arguments, **named)
 
 
-def choose_view(
-    options: Sequence[str], parameter: str = "view", label: str = "", *, resets: Sequence[str] = ()
-) -> str:
-    """Show options side by side and let the reader choose one. The first is the default.
-
-    Without a label, they are the views of a page. Another view drops the parameters in `resets`.
-    """
-    chosen: str = st.segmented_control(
-        label or "View",
-        options,
-        required=True,
-        label_visibility="visible" if label else "collapsed",
-        **bound(parameter, options, resets=resets),
-    )
+def choose_view(options: Sequence[str], parameter: str = "view", *, resets: Sequence[str] = ()) -> str:
+    """Let the reader choose a view of the page, by default the first. Another view drops the parameters in `resets`."""
+    own = bound(parameter, options, resets=resets)
+    chosen: str = st.segmented_control("View", options, required=True, label_visibility="collapsed", **own)
     return chosen
 
 

@@ -31,7 +31,7 @@ def show(path: Path) -> None:
         st.info("This run has no calibration cells.")
         return
     detail: CellDetail = ask(catalog.cell, path, cell_id=chosen["cell_id"])
-    show_status(detail.cell)
+    show_status(path, detail.cell)
     if detail.cell["status"] == "done":
         place = rows_of_group(cells[cells["status"] == "done"], detail.cell)
         before = place[place["calibrator"].isin(ask(catalog.with_role, path, role="baseline")[:1])]
@@ -48,8 +48,6 @@ def show(path: Path) -> None:
         with right:
             _rivals(path, place, chosen["calibrator"])
         _metrics(path, both)
-        with st.expander("How the errors spread"):
-            _spread(path, both, series)
     with st.expander("Where the numbers come from"):
         _provenance(detail)
     st.caption(f"Cell {escaped(chosen['cell_id'])}")
@@ -107,14 +105,6 @@ def _metrics(path: Path, both: pd.DataFrame) -> None:
                         "Meaning": [escaped(described[name].description) for name in part],
                     }
                 )
-
-
-def _spread(path: Path, both: pd.DataFrame, series: Series) -> None:
-    means = both.rename(columns={"signed_error": "value"})[["calibrator", "value"]]
-    bins = ask_cells(catalog.signed_errors, path, both)
-    finding = extremes("Mean signed error", means["calibrator"], means["value"])
-    draw(charts.signed_error_histogram(bins, means, series), finding)
-    st.caption(CAPTIONS["errors"])
 
 
 def _provenance(detail: CellDetail) -> None:

@@ -89,12 +89,12 @@ def show_jobs(jobs: pd.DataFrame) -> None:
     )
 
 
-def show_status(cell: Mapping[str, Any]) -> None:
-    """Show why a cell has failed, or that it is pending. Show nothing for a cell that is done."""
+def show_status(path: Path, cell: Mapping[str, Any]) -> None:
+    """Show why a cell has failed, or what comes before it is measured. Show nothing for a cell that is done."""
     if cell["status"] == "failed":
         st.error(f"This cell failed: {escaped(cell['reason'] or 'no reason was recorded')}")
     elif cell["status"] == "pending":
-        st.info("This cell is pending. Its metrics have not been computed yet.")
+        show_coming(path, cell["cell_id"], "This has not been measured yet. It comes")
 
 
 def follow_run(path: Path) -> bool:
@@ -138,7 +138,7 @@ def _follow(path: Path, running: bool, seen: tuple[int, int, int] | None) -> Non
 
 def _bar(path: Path, table: pd.DataFrame, state: str) -> None:
     shards, done = int(table["shards"].sum()), int(table["done"].sum())
-    text = f"{state}: {integer(done)} of {integer(shards)} shards"
+    text = f"{state}: {100 * done // max(shards, 1)}%, {integer(done)} of {integer(shards)} shards"
     if done < shards and (left := wall_time(path, table["seconds_left"])):
         text += f", {left} left"
     st.progress(done / shards if shards else 1.0, text=text)
@@ -152,27 +152,21 @@ def wall_time(path: Path, seconds: pd.Series) -> str:
     return f"{'at least' if seconds.isna().any() else 'about'} {duration(seconds.sum() / workers)}"
 
 
-def show_coming(path: Path, cells: pd.DataFrame) -> None:
-    """Show what a run still does before the first of some pending cells is measured, and how long it takes."""
-    jobs: pd.DataFrame = ask(catalog.cell, path, cell_id=cells["cell_id"].iloc[0]).jobs
+def show_coming(path: Path, cell_id: str, lead: str) -> None:
+    """Show what a run still does before a pending cell is measured, and how long it takes."""
+    jobs: pd.DataFrame = ask(catalog.cell, path, cell_id=cell_id).jobs
     keys: dict[str, set[str]] = {kind: set() for kind in sorted(set(jobs["kind"]), key=_order)}
     for kind, parameters in zip(jobs["kind"], jobs["parameters"], strict=True):
-        keys[kind] |= {shard["key"] for shard in parameters["shards"]}
+        keys[kind] |= {shard["key"] for shard in parameters.get("shards", ())}
     left = pd.Series({kind: len(own - finished_artifacts(path.parent, kind)) for kind, own in keys.items()})
     costs = ask(catalog.planned_shards, path).set_index("kind")["seconds_per_shard"].reindex(left.index)
     when = wall_time(path, (left * costs.astype(float)).where(left > 0, 0.0))
     if is_running(path.parent):
-        st.info(
-            f"Nothing has been measured yet. First results{f' in {when}' if when else ''}, after these jobs:"
-        )
+        st.info(f"{lead}{f' in {when},' if when else ''} after these jobs:")
     else:
-        st.info("The run ended before its first result. Run the same command again: it goes on from here.")
+        st.info("The run ended before this was measured. Run the same command again: it goes on from here.")
     done = [f"{len(own) - left[kind]} of {len(own)}" for kind, own in keys.items()]
     show_table({"Job": [job_words(kind) for kind in keys], "Shards done": done})
-
-
-def _orders(kinds: pd.Series) -> pd.Series:
-    return kinds.map(_order)
 
 
 def job_words(kind: str) -> str:
@@ -188,7 +182,8 @@ def _order(kind: str) -> int:
 
 
 def _kinds(path: Path, running: bool) -> None:
-    table = progress(ask(catalog.planned_shards, path), path.parent).sort_values("kind", key=_orders)
+    table = progress(ask(catalog.planned_shards, path), path.parent)
+    table = table.sort_values("kind", key=lambda kinds: kinds.map(_order))
     log = path.with_name(LOG_FILE)
     if running and log.is_file() and (lines := log.read_text("utf-8", "replace").splitlines()):
         st.text(f"Latest: {lines[-1]}")

@@ -29,7 +29,7 @@ def show(path: Path) -> None:
     if cell is None:
         st.info("This run has no calibration cells.")
         return
-    show_status(cell)
+    show_status(path, cell)
     solutions = ask(catalog.solutions, path, cell_id=cell["cell_id"])
     if solutions.empty:
         st.info("No solution of this cell has scores and success rates yet.")

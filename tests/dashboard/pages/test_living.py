@@ -16,7 +16,7 @@ from prmcal.db.reader import engine_for
 from prmcal.db.run_folder import database_path, published_path
 from prmcal.db.tables import Cell, Job, Run
 from prmcal.db.writer import Writer
-from tests.dashboard.conftest import GRID, IDLE, SECONDS, run_in_progress
+from tests.dashboard.conftest import GRID, IDLE, SECONDS, rows, run_in_progress
 from tests.stored import record
 
 pytest.importorskip("playwright.sync_api", reason="the package 'playwright' is not installed")
@@ -83,6 +83,30 @@ def open_page(page: Page, title: str) -> None:
     raise AssertionError(f"{CLICKS} clicks did not open page {title} from {page.url}.")
 
 
+def test_a_run_without_results_says_what_comes_first_and_when(
+    page: Page, run_folder: Path, live: tuple[Path, str]
+) -> None:
+    directory, address = live
+    shutil.copy(database_path(run_folder), database_path(directory))
+    writer = Writer(database_path(directory))
+    with engine_for(writer.path).begin() as connection:
+        connection.exec_driver_sql("UPDATE cells SET status = 'pending'")
+        shards = '{"shards": [{"key": "a"}, {"key": "b"}]}'
+        connection.exec_driver_sql("UPDATE jobs SET parameters = $shards", {"shards": shards})
+    (directory / "artifacts" / "fit" / "a").mkdir(parents=True)
+    (directory / "workers").mkdir()
+    (directory / "workers" / "1.txt").touch()
+    with run_in_progress(directory):
+        writer.publish()
+        for name in ("overview", "scaling", "calibration"):
+            page.goto(f"{address}/{name}")
+            page.get_by_text(
+                re.compile("^Nothing has been measured yet. First results in .* jobs:")
+            ).wait_for()
+        assert ["calibrators fitted", "1 of 2"] in rows(page)
+    page.get_by_text("Run the same command again").wait_for()
+
+
 def test_progress_is_updated(page: Page, run_folder: Path, live: tuple[Path, str]) -> None:
     directory, address = live
     shutil.copy(database_path(run_folder), database_path(directory))
@@ -105,7 +129,7 @@ def test_progress_is_updated(page: Page, run_folder: Path, live: tuple[Path, str
         page.get_by_text(re.compile(rf"^Provisional.* 1 of {planned} shards")).wait_for()
         (artifacts / "shard-2").mkdir()
         page.get_by_text(re.compile(rf"^Provisional.* 2 of {planned} shards")).wait_for()
-    page.get_by_text(f"not running: 2 of {planned} shards").wait_for()
+    page.get_by_text(re.compile(rf"^Not running.* 2 of {planned} shards")).wait_for()
     expect(page.get_by_text("Provisional")).to_have_count(0)
     for _ in range(5):  # A question may still be on its way.
         page.locator(IDLE).wait_for()

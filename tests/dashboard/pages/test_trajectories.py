@@ -12,7 +12,7 @@ from prmcal.dashboard.formats import number
 from prmcal.db import catalog
 from prmcal.db.metrics import cell_id
 from prmcal.db.run_folder import published_path
-from tests.dashboard.conftest import SECONDS, choose, grid, rows
+from tests.dashboard.conftest import SECONDS, choose, drawn, grid, rows
 from tests.db import factory
 
 pytest.importorskip("playwright.sync_api", reason="the package 'playwright' is not installed")
@@ -83,6 +83,7 @@ def test_a_selected_row_is_shown_and_written_to_the_address(
     table.locator(".dvn-scroller").click(position={"x": 15, "y": 55 + 35 * place})
     page.wait_for_url(f"**question={question}*")
     expect(page.get_by_role("combobox", name="Solution")).to_have_value(str(trajectory))
+    drawn(page)  # A page that is drawn again closes its lists.
     choose(page, "Calibrator", "temperature")
     page.wait_for_url("**calibrator=temperature*")
     page.get_by_text("Cell calibration/weak/qwen/temperature/nano-math").wait_for()

@@ -204,13 +204,11 @@ def test_bins_come_in_order_and_an_empty_one_has_no_means(published: Path) -> No
     bins = catalog.reliability(published, WEAK_MATH)
     assert list(bins["bin"]) == list(range(10))
     assert bins.loc[bins["count"] == 0, "mean_success"].isna().all()
-    assert len(catalog.signed_errors(published, WEAK_MATH)) == 20
 
 
 def test_a_scaling_cell_has_no_bins(published: Path) -> None:
     cell = cell_id("scaling", "weak", "nano-math", strategy="pass@1")
     assert catalog.reliability(published, cell).empty
-    assert catalog.signed_errors(published, cell).empty
 
 
 def test_all_level_rows_are_marked_by_null(published: Path) -> None:

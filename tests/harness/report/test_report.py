@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from prmcal.db.catalog import measurements, signed_errors
+from prmcal.db.catalog import error_histograms, measurements
 from prmcal.db.metrics import cell_id
 from prmcal.db.queries.leaderboard import reported
 from prmcal.db.run_folder import published_path
@@ -189,10 +189,11 @@ def test_latex_sets_the_tables(tmp_path: Path) -> None:
 
 def test_figure_2_has_the_histograms_of_the_database(results: Path, report: Path) -> None:
     rows = pd.DataFrame(rows_of(report / "figure-2.csv"))
+    bars = error_histograms(published_path(results)).set_index("cell_id")["count"]
     for place, here in rows.groupby(["dataset", "prm", "llm"]):
         dataset, prm, llm = map(str, place)
         name = cell_id("calibration", llm, dataset, prm=prm, calibrator="uncalibrated")
-        counts = signed_errors(published_path(results), name)["count"]
+        counts = bars[name]
         drawn = here.loc[here["share"] != "", "share"].astype(float)
         assert drawn.tolist() == pytest.approx(list(100 * counts / counts.sum()))
     assert len(rows.drop_duplicates(["dataset", "prm", "llm"])) == 8
