@@ -1,5 +1,6 @@
 """Two cells side by side, paired over the questions that both measured."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,7 +33,8 @@ class CellComparison:
     table: pd.DataFrame
     """One row per metric, in the order of the leaderboard: metric; a, a_low, a_high, b, b_low and b_high (the values of
     the cells with their 95% intervals); difference, low and high (B - A with its 95% interval; if 0 is the best value
-    of the metric, absolute values are subtracted, and from_zero is true); p_value (two-sided), p_adjusted (after Holm's
+    of the metric, absolute values are subtracted, and from_zero is true); p_value (two-sided, of this pair as its
+    interval; NaN for what no value is better of, such as samples or the noise of orders), p_adjusted (after Holm's
     correction over the pairs of the group) and pairs (their number), which are None for cells and metrics that do not
     compete; and real (whether the p value of this one test is significant; None if there is none)."""
     questions: int
@@ -86,13 +88,13 @@ def compare_cells(database: Path, cell_a: str, cell_b: str) -> CellComparison:
         for name in names:
             better = described[name].better
             found = stored.get(name) or _paired(name, measured, cells, better)
-            p_value = found["p_value"]
+            p_value = found["p_value"] if better else math.nan
             row: dict[str, Any] = {"metric": name}
             for side, value in zip(("a", "b"), values, strict=True):
                 row |= {f"{side}{end}": value[name][column] for end, column in _ENDS.items()}
             row |= {key: found[key] for key in ("difference", "low", "high")}
             row |= {"from_zero": better == "near zero"}
-            row |= {key: found[key] for key in ("p_value", "p_adjusted", "pairs")}
+            row |= {"p_value": p_value, "p_adjusted": found["p_adjusted"], "pairs": found["pairs"]}
             rows.append({**row, "real": None if p_value != p_value else p_value < SIGNIFICANCE})
         on_calibration = first["leaderboard"] == "calibration"
         a, b = (value[names[0]] for value in values)

@@ -90,11 +90,13 @@ class Comparison(Base, table="comparisons"):
     difference: Mapped[float] = column(
         "First value minus second value; of the absolute values if the best value is 0"
     )
-    low: Mapped[float | None] = column("Lower end of the 95% interval of the difference")
-    high: Mapped[float | None] = column("Upper end of the 95% interval of the difference")
-    p_value: Mapped[float | None] = column("Two-sided p value, not adjusted")
+    low: Mapped[float | None] = column("Lower end of the 95% interval of the difference, for this pair alone")
+    high: Mapped[float | None] = column(
+        "Upper end of the 95% interval of the difference, for this pair alone"
+    )
+    p_value: Mapped[float | None] = column("Two-sided p value of this pair alone, as its interval")
     p_adjusted: Mapped[float | None] = column(
-        "p value after Holm's correction over all pairs of the group and metric"
+        "p value after Holm's correction over all pairs of the group and metric, which the interval has not"
     )
     questions: Mapped[int] = column("Number of common questions")
 
