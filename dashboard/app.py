@@ -14,7 +14,16 @@ from streamlit.navigation.page import StreamlitPage
 from prmcal.dashboard.controls import context
 from prmcal.dashboard.controls.widgets import ask, enter_page
 from prmcal.dashboard.formats import escaped
-from prmcal.dashboard.views import calibration, compare, leaderboard, runs, scaling, trajectories
+from prmcal.dashboard.views import (
+    calibration,
+    compare,
+    leaderboard,
+    league,
+    overview,
+    runs,
+    scaling,
+    trajectories,
+)
 from prmcal.dashboard.views.shared import follow_run, show_coming
 from prmcal.db import catalog
 from prmcal.db.queries.health import health
@@ -28,11 +37,11 @@ _LEADERBOARDS = {"scaling": "scaling", "league": "league"}  # of pages that do n
 # The first page is also shown at the root of the address. Pages have no icons. The browser tab would show the first
 # one, and Streamlit would load it from the internet.
 _PAGES: dict[str, tuple[Callable[..., None], str]] = {
-    "overview": (leaderboard.show_overview, "Overview"),
+    "overview": (overview.show, "Overview"),
     "leaderboard": (leaderboard.show, "Leaderboard"),
     "calibration": (calibration.show, "Calibration"),
     "scaling": (scaling.show, "Scaling"),
-    "league": (leaderboard.show_league, "League"),
+    "league": (league.show, "League"),
     "compare": (compare.show, "Compare"),
     "trajectories": (trajectories.show, "Trajectories"),
     _RUNS: (runs.show, "Runs"),

@@ -17,6 +17,12 @@ _POINT = 45  # square pixels
 _AXIS = alt.Axis(tickCount=5, format=".1f")
 
 
+def points_of(bins: pd.DataFrame) -> pd.DataFrame:
+    """Return the points of :func:`reliability` from bins, which have the calibrator in the column `calibrator`."""
+    names = {"calibrator": "series", "mean_reward": "score", "mean_success": "right", "count": "n"}
+    return bins[bins["count"] > 0].rename(columns={**names, "low": "right_low", "high": "right_high"})
+
+
 def reliability(
     points: pd.DataFrame,
     series: charts.Series,

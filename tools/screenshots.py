@@ -23,7 +23,7 @@ from prmcal.dashboard.controls.widgets import link
 VIEWS = {
     "overview": link("overview"),
     "leaderboard": link("leaderboard"),
-    "leaderboard-scaling": link("leaderboard", table="Scaling"),
+    "leaderboard-cells": link("leaderboard", view="All cells"),
     "calibration": link("calibration"),
     "scaling": link("scaling"),
     "scaling-equal-cost": link("scaling", view="Equal cost"),

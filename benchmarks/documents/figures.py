@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,11 +17,12 @@ import pandas as pd
 from benchmarks.evidence.overestimation import overestimation
 from benchmarks.evidence.verification import verification
 from benchmarks.evidence.world import world
-from prmcal.db.catalog import leaderboard, runs
-from prmcal.db.metrics import COORDINATES, MAIN_METRICS, Leaderboard
+from prmcal.db.catalog import comparisons, leaderboard, runs
+from prmcal.db.metrics import COORDINATES, MAIN_METRICS, PLACE, Leaderboard
 from prmcal.db.overview.query import league, league_frame, overview, ranking_frame
 from prmcal.db.queries.runs import planned_shards
 from prmcal.db.run_folder import published_path
+from prmcal.db.statistics.paired import SIGNIFICANCE
 from prmcal.harness.cli.leaderboard import overview_text
 from prmcal.harness.planning.planner import build_plan
 from prmcal.harness.planning.reading import read_grid, shipped_grids
@@ -32,7 +34,8 @@ _METRICS: dict[Leaderboard, tuple[str, ...]] = {
     "calibration": MAIN_METRICS["calibration"],
     "scaling": (*MAIN_METRICS["scaling"], "samples"),
 }
-_PARTS = ("", "_low", "_high", "_standing", "_letters")
+_PARTS = ("", "_low", "_high", "_standing")
+_PAPERS = "quantile-lora"  # the calibrator of the paper
 _TABLES = ("ranking", "calibration", "scaling", "league", "overestimation", "verification", "world")
 _DEMO_WIDTH = 80
 
@@ -67,7 +70,9 @@ def record(directory: Path, demo: Path) -> None:
         "overestimation": overestimation(directory),
         "verification": verification(directory),
         "world": world(directory).round(6),
-        "calibration": _main_columns(leaderboard(source, "calibration"), "calibration"),
+        "calibration": _with_differences(
+            leaderboard(source, "calibration"), comparisons(source), MAIN_METRICS["calibration"]
+        ),
         "scaling": _main_columns(leaderboard(source, "scaling"), "scaling"),
     }
     if unfinished := [each for name in _METRICS for each in tables[name]["status"] if each != "done"]:
@@ -97,6 +102,19 @@ def load() -> Figures:
     tables = {name: pd.read_csv(FIGURES / f"{name}.csv") for name in _TABLES}
     demo = (FIGURES / "demo.txt").read_text(encoding="utf-8")
     return Figures(**tables, demo=demo, about=json.loads((FIGURES / "about.json").read_text()))
+
+
+def _with_differences(frame: pd.DataFrame, tests: pd.DataFrame, metrics: Sequence[str]) -> pd.DataFrame:
+    """Return the main columns of the cells, and whether each differs significantly from the paper's calibrator."""
+    real = tests[tests["p_adjusted"] < SIGNIFICANCE]
+    apart = {frozenset(each) for each in zip(real["metric"], real["cell_a"], real["cell_b"], strict=True)}
+    papers = frame[frame["calibrator"] == _PAPERS].set_index(PLACE)["cell_id"]
+    own = papers.reindex(pd.MultiIndex.from_frame(frame[PLACE]))
+    found = _main_columns(frame, "calibration")
+    for metric in metrics:
+        pairs = zip(frame["cell_id"], own, strict=True)
+        found[f"{metric}_differs"] = [frozenset((metric, *pair)) in apart for pair in pairs]
+    return found
 
 
 def _main_columns(frame: pd.DataFrame, table: Leaderboard) -> pd.DataFrame:

@@ -237,7 +237,7 @@ def _against(table: pd.DataFrame, metric: str) -> Callable[[str], str]:
             rows = group.set_index("calibrator")
             own, its = rows.loc[_PAPERS], rows.loc[other]
             groups += 1
-            if not set(str(own[f"{metric}_letters"])) & set(str(its[f"{metric}_letters"])):
+            if its[f"{metric}_differs"]:
                 better += abs(own[metric]) < abs(its[metric])
                 worse += abs(own[metric]) > abs(its[metric])
         return f"{better} of {groups}" + (f" (worse in {worse})" if worse else "")

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from prmcal.arrays import Floats
 from prmcal.db.metrics import PLACE, Metric
 from prmcal.db.queries.curves import ExactCurves
 from prmcal.db.queries.trajectories import MEDIAN
@@ -125,6 +126,40 @@ def _joined(parts: Iterable[pd.DataFrame]) -> pd.DataFrame:
 
 def _points(curve: Curve) -> pd.DataFrame:
     return pd.DataFrame(curve.columns("cost")).assign(n=curve.questions)
+
+
+_ALIKE = 0.03
+"""The largest difference of accuracy between curves that are drawn as one."""
+
+
+def coinciding(points: pd.DataFrame, order: Sequence[str]) -> dict[str, list[str]]:
+    """Return which curves coincide: those that are drawn, in an order, each with the others that it stands for.
+
+    `points` are those of :func:`prmcal.dashboard.charts.drawn.league_chart`. Curves coincide if their accuracies differ
+    by at most 0.03 at every number of samples that both have.
+    """
+    curves = {}
+    for name in order:
+        own = points[points["entry"] == name].sort_values("samples")
+        curves[name] = np.log2(own["samples"].to_numpy(np.float64)), own["accuracy"].to_numpy(np.float64)
+    bands: dict[str, list[str]] = {}
+    for name, curve in curves.items():
+        first = next((other for other in bands if _apart(curves[other], curve) <= _ALIKE), None)
+        if first is None:
+            bands[name] = []
+        else:
+            bands[first].append(name)
+    return bands
+
+
+def _apart(one: tuple[Floats, Floats], other: tuple[Floats, Floats]) -> float:
+    """Return the largest difference of two curves, between whose points they are straight."""
+    low, high = max(one[0][0], other[0][0]), min(one[0][-1], other[0][-1])
+    places = np.union1d(one[0], other[0])
+    places = places[(places >= low) & (places <= high)]
+    if not len(places):
+        return float("inf")
+    return float(np.abs(np.interp(places, *one) - np.interp(places, *other)).max())
 
 
 def rows_of_group(table: pd.DataFrame, group: Mapping[str, str]) -> pd.DataFrame:

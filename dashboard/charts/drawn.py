@@ -10,21 +10,21 @@ from prmcal.db import charts, pictures
 _SQUARE = 290  # pixels; a phone has room for the square and its axis
 
 
-def reliability_chart(bins: pd.DataFrame, series: charts.Series) -> charts.Layers:
+def reliability_chart(bins: pd.DataFrame, series: charts.Series, size: int = _SQUARE) -> charts.Layers:
     """Draw how often scores are right, in a square.
 
     `bins` has the columns calibrator, lower, upper, count, mean_reward, mean_success, low and high.
     """
-    names = {"calibrator": "series", "mean_reward": "score", "mean_success": "right", "count": "n"}
-    points = bins[bins["count"] > 0].rename(columns={**names, "low": "right_low", "high": "right_high"})
-    numbers = charts.tooltips(["series"], ["score", "right", "right_low", "right_high"], None)
-    shown = charts.legend(series.names, lines=False) if len(series.names) > 1 else None
-    tooltip = [*numbers, alt.Tooltip("n:Q", title="steps", format=",")]
-    square = pictures.reliability(points, series, shown, tooltip=tooltip).properties(
-        width=_SQUARE, height=_SQUARE
-    )
+    shown = charts.legend(series.names, lines=False, width=size + 60) if len(series.names) > 1 else None
+    tooltip = charts.tooltips(["series"], ["score", "right", "right_low", "right_high"], None)
+    tooltip.append(alt.Tooltip("n:Q", title="prefixes", format=","))
     # The square is that of the axes, whatever stands around it.
-    return square.properties(autosize=alt.AutoSizeParams(type="pad"))
+    square = pictures.reliability(pictures.points_of(bins), series, shown, tooltip=tooltip)
+    around = {
+        "autosize": alt.AutoSizeParams(type="pad"),
+        "padding": {"bottom": 0, "top": 0, "left": 0, "right": 5},
+    }
+    return square.properties(width=size, height=size, **around)
 
 
 _LINE = 18  # pixels
@@ -166,5 +166,5 @@ def league_chart(points: pd.DataFrame, series: charts.Series) -> charts.Layers:
     tooltip = charts.tooltips(["entry"], numbers, "questions")
     x = _budgets("samples", 1.0, max(2.0, float(points["samples"].max())))
     base = alt.Chart(points).encode(x=x)
-    layers = charts.curves(base, y, series, shown, by="entry", band=_BAND, point=30, tooltip=tooltip)
+    layers = charts.curves(base, y, series, shown, by="entry", band=_BAND / 2, point=30, tooltip=tooltip)
     return alt.layer(*layers).properties(height=_HEIGHT)

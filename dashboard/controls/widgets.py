@@ -1,6 +1,5 @@
 """Widgets whose values are in the address, so that everyone who opens it sees the same page, and cached queries."""
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
@@ -11,7 +10,6 @@ import streamlit as st
 
 from prmcal.dashboard.formats import escaped
 from prmcal.db.reader import fingerprint
-from prmcal.db.text.board import Board, narrow_board
 
 _PAGE_OF_APP = "prmcal page"
 _T = TypeVar("_T")
@@ -77,6 +75,11 @@ def bound_several(parameter: str, options: Sequence[str], default: Sequence[str]
         st.warning(escaped(f"There is no {parameter} {listed} here. The page leaves it out."))
     value = known if known or "" in wanted else list(default)
     return _binding(parameter, value, list(default), lambda chosen: chosen or [""])
+
+
+def bound_text(parameter: str) -> dict[str, Any]:
+    """Return the same for a field of text."""
+    return _binding(parameter, "".join(given(parameter)[-1:]), "", lambda text: str(text))
 
 
 def _binding(
@@ -168,66 +171,6 @@ def choose_row(shown: pd.DataFrame, key: str, parameters: Mapping[str, str | Non
         on_select=write,
         selection_mode="single-row",
     )
-
-
-_ROW, _HIGHEST = 35, 700  # pixels of a row, and of a table that scrolls
-# The same where cells wrap, and of the first columns: who and where, a metric and its interval.
-_NARROW_ROW, _NARROW_WIDTHS = 78, (132, 106, 84)
-
-
-def show_leaderboard(board: Board, key: str, *, select: bool = False) -> list[int]:
-    """Show a board of cells as :func:`show_board` does; on a narrow screen with its first metric on the first screen.
-
-    `pages.css` shows one of the two tables.
-    """
-    with st.container(key=f"wide {key}"):
-        chosen = show_board(board, key, select=select)
-    with st.container(key=f"narrow {key}"):
-        of_narrow = show_board(narrow_board(board), f"{key} narrow", select=select, narrow=True)
-    return chosen or of_narrow
-
-
-def show_board(board: Board, key: str, *, select: bool = False, narrow: bool = False) -> list[int]:
-    """Show a board in a table that sorts and searches. Return the rows that the reader selects, if that is possible.
-
-    A new key clears the selection. With `narrow`, texts wrap, and the first columns have small widths.
-    """
-    frame, config = frame_of(board)
-    row = _NARROW_ROW if narrow else _ROW
-    if narrow:
-        for title, width in zip(frame, _NARROW_WIDTHS, strict=False):
-            config.setdefault(title, st.column_config.Column())["width"] = width
-    chosen: Any = st.dataframe(
-        frame,
-        hide_index=True,
-        column_config=config,
-        placeholder="",
-        height=min(_ROW + row * len(frame) + 3, _HIGHEST),
-        row_height=row,
-        key=key,
-        on_select="rerun" if select else "ignore",
-        selection_mode="multi-row",
-    )
-    return [row for row in chosen.selection.rows if row < len(frame)] if select else []
-
-
-def frame_of(board: Board) -> tuple[pd.DataFrame, dict[str, Any]]:
-    """Return a board as a table with numbers to sort by, and how it shows them. An interval has its own column."""
-    content: dict[str, Sequence[Any]] = {}
-    config: dict[str, Any] = {}
-    for column in board.columns:
-        if not column.numbers:
-            content[column.title] = column.values
-            continue
-        content[column.title] = column.numbers
-        whole = all(math.isnan(each) or each.is_integer() for each in column.numbers)
-        config[column.title] = st.column_config.NumberColumn(
-            format="%d" if whole and not column.about else "%.3f", help=column.about or None
-        )
-        ends = [text.partition(" ")[2].strip() for text in column.values]
-        if any(ends):
-            content[f"{column.title}, 95%"] = ends
-    return pd.DataFrame(content), config
 
 
 def show_download(name: str, csv: Callable[[], str]) -> None:

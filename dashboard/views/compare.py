@@ -11,7 +11,7 @@ from prmcal.dashboard.charts import trajectory as charts
 from prmcal.dashboard.charts.curves import likest
 from prmcal.dashboard.charts.drawn import interval_chart
 from prmcal.dashboard.controls import context
-from prmcal.dashboard.controls.widgets import ask, bound, show_board
+from prmcal.dashboard.controls.widgets import ask, bound
 from prmcal.dashboard.views.shared import show_question, show_table
 from prmcal.db import catalog
 from prmcal.db.charts import BLUE, GREY, RUST, Series, legend
@@ -55,7 +55,7 @@ def show(path: Path) -> None:
     with st.expander(f"All {len(found.table)} metrics in numbers"):
         board = comparison_board(found, described.title)
         st.caption(formats.escaped(board.legend))
-        show_board(board, f"comparison {pair}")
+        show_table({each.title: [formats.escaped(text) for text in each.values] for each in board.columns})
     _questions(context.context_of(path), found)
 
 

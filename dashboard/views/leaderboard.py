@@ -1,72 +1,236 @@
-"""Pages Overview, League and Leaderboard."""
+"""Page Leaderboard: who is ahead, with a line for each competitor, and all cells."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from html import escape
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import streamlit as st
 
-from prmcal.dashboard.charts.drawn import league_chart
-from prmcal.dashboard.charts.trajectory import draw, extremes
 from prmcal.dashboard.controls import context, widgets
-from prmcal.dashboard.controls.widgets import ask, bound_several
-from prmcal.dashboard.formats import CAPTIONS, escaped, integer
-from prmcal.dashboard.views.shared import best_first, show_html
+from prmcal.dashboard.controls.widgets import ask, bound_several, bound_text, given
+from prmcal.dashboard.formats import escaped, integer
+from prmcal.dashboard.views.shared import best_first, show_html, show_question
 from prmcal.db import catalog
-from prmcal.db.charts import series_of
-from prmcal.db.html.boards import league_html, overview_html
-from prmcal.db.metrics import Leaderboard
-from prmcal.db.overview.types import Entry, League, Overview, levels_of
+from prmcal.db.html.boards import cells_html, competition_html
+from prmcal.db.metrics import PLACE, Leaderboard
+from prmcal.db.overview.competition import (
+    KINDS,
+    Competition,
+    Kind,
+    Row,
+    competition,
+    competition_frame,
+    of_calibrators,
+)
 from prmcal.db.queries.cells import kept
+from prmcal.db.text.answer import PLURALS, winner
 from prmcal.db.text.board import Board, web_board
 from prmcal.db.text.formats import LEADERBOARDS
+from prmcal.db.text.overview import tests_text
+
+_MOST = 200
+"""The most cells in the table of all cells. The file has the others."""
+_STATE = ("view", "rows", "table", "columns", "search", "sort", "row")
 
 
 def show(path: Path) -> None:
     """Show the page for a published database."""
-    st.title("Leaderboard")
-    tables: dict[str, Leaderboard] = {"Calibration": "calibration", "Scaling": "scaling"}
-    chosen = widgets.choose_view(list(tables), "table", resets=["columns"])
-    show_ranking(path, tables[chosen])
+    answer = show_question("Who is ahead?")
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        view = widgets.choose_view(["Ranking", "All cells"], resets=["sort", "row", "search"])
+        if view != "All cells":
+            titles = {PLURALS[kind][:1].upper() + PLURALS[kind][1:]: kind for kind in KINDS}
+            chosen = widgets.choose_view(list(titles), "rows", resets=["sort", "row", "search"])
+            kind = titles.get(chosen, "calibrator")
+        else:
+            tables = _tables(path)
+            table = tables[widgets.choose_view(list(tables), "table", resets=["sort", "row", "columns"])]
+        field = st.text_input(
+            "Search", placeholder="Search", width=170, label_visibility="collapsed", **bound_text("search")
+        )
+        download = st.container(width="content")
+    if view != "All cells":
+        _show_ranking(path, kind, field.strip().lower(), answer, download)
+    else:
+        _show_cells(path, table, field.strip().lower(), answer, download)
 
 
-def show_ranking(
-    path: Path, table: Leaderboard, filters: Mapping[str, Sequence[str] | None] | None = None
-) -> None:
-    """Show a leaderboard with its download.
+def _address(path: Path, **changes: str | Sequence[str] | None) -> str:
+    """Return the address of this page in its state with some changes."""
+    state = {name: given(name) for name in _STATE if given(name)}
+    return context.context_of(path).link("leaderboard", **{**state, **changes})
 
-    `filters` has the names to keep of each kind (None for all). Without filters, the page asks.
-    """
-    cells = _cells(path, table)
-    if cells.empty:
+
+def _sorted_by() -> str:
+    return "".join(given("sort")[-1:])
+
+
+def _toggled(key: str) -> str | None:
+    """Return the order by a column, or the other way round if it is chosen already."""
+    return f"-{key}" if key == _sorted_by() and key else key or None
+
+
+def _show_ranking(path: Path, kind: Kind, text: str, answer: Any, download: Any) -> None:
+    kinds = [name for name in context.FILTERS if name != "strategy" or kind == "strategy"]
+    names = context.filter_by(path, *kinds)
+    if kind == "calibrator":
+        places = {name: names[name] for name in ("dataset", "llm", "prm")}
+        found = of_calibrators(ask(catalog.overview, path, **places), names["calibrator"])
+    else:
+        found = ask(competition, path, kind, **names)
+    if not found.settings:
         st.info("The grid of this run has no such cells.")
         return
-    _summary(cells)
-    # The other page that shows this table has a switch for selectors already.
-    columns = context.folded("Columns") if filters is None else st.container(key="folded columns")
-    if filters is None:
-        filters = context.filter_by(path, *(kind for kind in context.FILTERS if cells[kind].notna().any()))
+    answer.markdown(f"**{escaped(winner(found))}**")
+    _summary(_cells(path, "league" if kind == "strategy" else "calibration"), answer)
+    with download:
+        widgets.show_download(
+            f"{kind}-ranking", lambda: competition_frame(found).to_csv(index=False, lineterminator="\n")
+        )
+    chosen = given("row")
+    show_html(
+        competition_html(
+            found,
+            _arranged(found, [row for row in found.rows if text in row.name.lower()]),
+            cell=_cell_links(path, "league" if kind == "strategy" else "calibration"),
+            row=lambda name: _address(path, row=None if name in chosen else name),
+            sort=lambda key: _address(path, sort=_toggled(key)),
+            chosen=chosen,
+        )
+    )
+    for row in (*found.rows, *([found.reference] if found.reference else [])):
+        if row.name in chosen:
+            _show_row(path, kind, row)
+
+
+def _arranged(found: Competition, rows: list[Row]) -> list[Row]:
+    """Return the rows in the order that the address names; those without a value last."""
+    key = _sorted_by()
+    order = key.removeprefix("-")
+    if order == "name":
+        return sorted(rows, key=lambda row: row.name, reverse=key.startswith("-"))
+    if order != "mean" and not (order.isdecimal() and int(order) < len(found.settings)):
+        return rows
+    lower = found.kind in ("prm", "llm") or (order != "mean" and found.kind == "calibrator")
+    sign = (1 if lower else -1) * (-1 if key.startswith("-") else 1)
+
+    def place(row: Row) -> tuple[bool, float]:
+        cell = row.mean if order == "mean" else row.cells.get(found.settings[int(order)])
+        return (cell is None or cell.value != cell.value, 0.0 if cell is None else sign * cell.value)
+
+    return sorted(rows, key=place)
+
+
+def _cell_links(path: Path, page: str) -> Any:
+    """Return a function that gives the address of the page that shows the setting of a cell."""
+    cells = ask(catalog.cells, path).set_index("cell_id")[list(context.CHOICES)]
+    named = cells.astype(object).where(cells.notna(), None).to_dict("index")
+    here = context.context_of(path)
+    return lambda cell_id: here.link(page, **named[cell_id])
+
+
+def _show_row(path: Path, kind: Kind, row: Row) -> None:
+    """Show the tests of a chosen row, and where to read on."""
+    here = context.context_of(path)
+    tests = f": {tests_text(row.outcomes)}" if row.outcomes else ""
+    page = (
+        ("League", here.link("league"))
+        if kind == "strategy"
+        else ("Calibration", here.link("calibration", **{kind: row.name}))
+    )
+    show_html(
+        f'<div class="ov"><p><strong>{escape(row.name)}</strong>{escape(tests)}. {_link(*page)}</p></div>',
+        row.name,
+    )
+
+
+def _tables(path: Path) -> dict[str, Leaderboard]:
+    present = set(ask(catalog.cells, path)["leaderboard"])
+    return {LEADERBOARDS[name].title: name for name in LEADERBOARDS if name in present}
+
+
+def _show_cells(path: Path, table: Leaderboard, text: str, answer: Any, download: Any) -> None:
+    cells = _cells(path, table)
+    _summary(cells, answer)
+    filters = context.filter_by(path, *(kind for kind in context.FILTERS if cells[kind].notna().any()))
     shown = kept(cells, filters)
+    with download:
+        widgets.show_download(table, lambda: cells.to_csv(index=False, lineterminator="\n"))
     if shown.empty:
         st.info("No cell matches the filters in the sidebar.")
         return
-    every = len(shown) == len(cells)
-    st.markdown(
-        f"{integer(len(shown))} rows" if every else f"{integer(len(shown))} of {integer(len(cells))} rows"
-    )
+    described = ask(catalog.metrics, path)
     measured = [name for name in shown if f"{name}_low" in shown and shown[name].notna().any()]
-    with columns:
-        chosen = st.multiselect(
-            "Columns",
-            measured,
-            format_func=ask(catalog.metrics, path).title,
-            placeholder="Names only",
-            **bound_several("columns", measured, _main_metrics(shown, table)),
+    main = [name for name in LEADERBOARDS[table].main_metrics if name in measured]
+    columns = st.multiselect(
+        "Columns",
+        measured,
+        format_func=described.title,
+        placeholder="Names only",
+        label_visibility="collapsed",
+        **bound_several("columns", measured, main),
+    )
+    found = shown[shown["cell_id"].str.lower().str.contains(text, regex=False)] if text else shown
+    found = _ordered(found, described[main[0]] if main else None)
+    answer.markdown(
+        f"{integer(len(found))} of {integer(len(cells))} cells"
+        + (f"; the first {_MOST} are shown, the CSV has all" if len(found) > _MOST else "")
+    )
+    if found.empty:
+        return
+    board = _narrow(web_board(found.head(_MOST), table, described, columns))
+    chosen = [cell for cell in given("row") if cell in set(cells["cell_id"])][-2:]
+    _show_chosen(path, cells, chosen)
+    show_html(
+        cells_html(
+            board,
+            row=lambda cell: _address(path, row=_with(chosen, cell)),
+            sort=lambda key: _address(path, sort=_toggled(key)),
+            sorted_by=_sorted_by(),
+            chosen=chosen,
         )
-    names = {kind: each for kind, each in filters.items() if each}
-    _show_board(path, shown, table, ask(_boards, path, table=table, filters=names, shown=chosen))
-    widgets.show_download(table, lambda: str(cells.to_csv(index=False, lineterminator="\n")))
+    )
+
+
+def _narrow(board: Board) -> Board:
+    """Return a board with the number, the competitor and its first metric first, which a phone shows."""
+    number, *names = board.columns[: board.names]
+    places = [each for each in names if each.key in PLACE]
+    first, *others = board.columns[board.names :]
+    who = [each for each in names if each not in places]
+    return replace(board, columns=(number, *reversed(who), first, *places, *others))
+
+
+def _with(chosen: Sequence[str], cell: str) -> list[str]:
+    """Return the chosen cells after a click on one: without it, or with it and at most one other."""
+    return [name for name in chosen if name != cell] if cell in chosen else [*chosen, cell][-2:]
+
+
+def _ordered(cells: pd.DataFrame, best: Any) -> pd.DataFrame:
+    """Return cells in the order that the address names, else in that of the grid with the best of each place first."""
+    key = _sorted_by()
+    if key.removeprefix("-") not in cells:
+        return best_first(cells, best)
+    return cells.sort_values(key.removeprefix("-"), ascending=not key.startswith("-"), kind="stable")
+
+
+def _show_chosen(path: Path, cells: pd.DataFrame, chosen: Sequence[str]) -> None:
+    here = context.context_of(path)
+    names = dict(zip(cells["cell_id"], cells["number"], strict=True))
+    links = [
+        _link(f"Calibration of #{names[cell]}", _cell_links(path, "calibration")(cell)) for cell in chosen[:1]
+    ]
+    if len(chosen) == 1:
+        links.append(_link("Compare it with another cell", here.link("compare", a=chosen[0])))
+    elif chosen:
+        first, second = chosen
+        text = f"Compare #{names[first]} with #{names[second]}"
+        links = [_link(text, here.link("compare", a=first, b=second))]
+    text = " · ".join(links) or "Choose a number to open its cell, or two to compare them."
+    show_html(f'<div class="ov"><p>{text}</p></div>', "chosen")
 
 
 def _cells(path: Path, table: Leaderboard) -> pd.DataFrame:
@@ -75,56 +239,9 @@ def _cells(path: Path, table: Leaderboard) -> pd.DataFrame:
     return found
 
 
-def _main_metrics(cells: pd.DataFrame, table: Leaderboard) -> list[str]:
-    return [name for name in LEADERBOARDS[table].main_metrics if name in cells and cells[name].notna().any()]
-
-
-def _boards(
-    path: Path, table: Leaderboard, filters: Mapping[str, Sequence[str]], shown: Sequence[str]
-) -> list[Board]:
-    """Return the metrics `shown` of the cells that compete, the best first, and of the references, if there are any."""
-    described = ask(catalog.metrics, path)
-    cells = kept(_cells(path, table), filters)
-    apart, main = _references(path, cells), _main_metrics(cells, table)
-    best = described[main[0]] if main else None
-    parts = [best_first(part, best) for part in (cells[~apart], cells[apart])]
-    return [web_board(part, table, described, shown) for part in parts if len(part)]
-
-
-def _show_board(path: Path, cells: pd.DataFrame, table: Leaderboard, boards: Sequence[Board]) -> None:
-    links, (board, *references) = st.container(), boards
-    st.caption(escaped(board.legend))
-    rows = widgets.show_leaderboard(board, f"board {table} {hash(board.cells)}", select=True)
-    for other in references:
-        st.caption("References: uncalibrated rewards, and strategies that need the truth")
-        widgets.show_leaderboard(other, f"references {table} {hash(other.cells)}")
-    here, names = context.context_of(path), [board.cells[row] for row in rows]
-    selected = cells[cells["cell_id"].isin(names)]
-    with links:
-        if not names:
-            st.caption("Select a row to open its cell, or two rows to compare them.")
-        elif len(names) == 1:
-            compare = _link("Compare it with another cell", here.link("compare", a=names[0]))
-            place = {kind: selected[kind].iloc[0] for kind in context.CHOICES}
-            page = _link(f"Calibration of {names[0]}", here.link("calibration", **place))
-            st.html(f"{page} · {compare}" if table == "calibration" else compare)
-        else:
-            first, second = names[:2]
-            st.html(_link(f"Compare {first} with {second}", here.link("compare", a=first, b=second)))
-
-
-def _references(path: Path, cells: pd.DataFrame) -> pd.Series:
-    """Return which cells are no competitors: those of uncalibrated rewards alone, and those that need the truth."""
-    baseline = (
-        cells["calibrator"].isin(ask(catalog.with_role, path, role="baseline")) & cells["strategy"].isna()
-    )
-    found = baseline | cells["cell_id"].isin(ask(catalog.references, path))
-    return found & ~found.all()
-
-
 def _link(text: str, address: str) -> str:
     """Return a link as HTML, which opens in the same tab."""
-    return f'<a href="{escape(address)}">{escape(text)}</a>'
+    return f'<a href="{escape(address)}" target="_self">{escape(text)}</a>'
 
 
 def read_ahead(path: Path) -> None:
@@ -136,80 +253,12 @@ def read_ahead(path: Path) -> None:
     context.grid_names(path)
     ask(catalog.overview, path, dataset=None, llm=None, prm=None)
     for table in LEADERBOARDS:
-        cells = _cells(path, table)
-        if not cells.empty:
-            ask(_boards, path, table=table, filters={}, shown=_main_metrics(cells, table))
+        _cells(path, table)
 
 
-def _summary(cells: pd.DataFrame) -> None:
+def _summary(cells: pd.DataFrame, answer: Any) -> None:
     """Say how many cells have failed or are pending. A table without such cells speaks for itself."""
     counts = cells["status"].value_counts()
     others = [f"{counts[status]} {status}" for status in ("failed", "pending") if status in counts]
     if others:
-        st.markdown(" · ".join([f"{counts.get('done', 0)} of {len(cells)} cells done", *others]))
-
-
-_DRAWN = 7
-"""The number of curves that are drawn unless the reader chooses others."""
-
-
-def show_league(path: Path) -> None:
-    """Show the page for a published database."""
-    st.title("League")
-    filters = context.filter_by(path, *context.FILTERS)
-    found: League = ask(catalog.league, path, **filters)
-    if not found.rows:
-        st.info(_why_empty(path, found))
-        return
-    show_html(league_html(found))
-    st.header("Curves of one place")
-    _curves(path, found)
-    st.header("All places")
-    show_ranking(path, "league", filters)
-
-
-def _why_empty(path: Path, found: League) -> str:
-    if any(found.counts.values()):
-        return "No strategy has been measured yet."
-    if (ask(catalog.cells, path)["leaderboard"] == "league").any():
-        return "No result of the league matches the filters."
-    return "The grid of this run has no league. Add `league: true` to the grid file and run it again."
-
-
-def _curves(path: Path, found: League) -> None:
-    left, right = st.columns([3, 2])
-    with left:
-        group = context.choose_group(path, "league")
-    if group is None:
-        return
-    points: pd.DataFrame = ask(catalog.league_points, path, **group)
-    if points.empty:
-        st.info("The curves of this data set, LLM and PRM have not been computed yet.")
-        return
-    entries = [Entry.of(row.strategy, row.calibrator, row.level) for row in points.itertuples()]
-    ranked = [row.entry for row in found.rows]
-    levels = levels_of([*entries, *ranked])
-    points = points.assign(entry=[f"{entry.name}{levels[entry]}" for entry in entries])
-    here = set(points["entry"])
-    # The best of the league first.
-    order = [name for entry in ranked if (name := f"{entry.name}{levels[entry]}") in here]
-    order += sorted(here - set(order))
-    with right:
-        chosen = st.multiselect(
-            "Curves", order, placeholder=f"The {_DRAWN} best", **bound_several("curves", order)
-        )
-    shown = points[points["entry"].isin(chosen or order[:_DRAWN])]
-    highest = shown.groupby("entry")["accuracy"].max()
-    finding = extremes("Highest accuracy", highest.index, highest)
-    draw(league_chart(shown, series_of(order, set(shown["entry"]))), finding)
-    st.caption(CAPTIONS["league"])
-
-
-def show_overview(path: Path) -> None:
-    """Show the page for a published database."""
-    st.title("Overview")
-    filters = context.filter_by(path, "dataset", "llm", "prm")
-    found: Overview = ask(catalog.overview, path, **filters)
-    here = context.context_of(path)
-    chosen = found.cells.set_index("cell_id")[list(context.CHOICES)].to_dict("index")
-    show_html(overview_html(found, lambda cell_id: here.link("calibration", **chosen[cell_id])))
+        answer.markdown(" · ".join([f"{counts.get('done', 0)} of {len(cells)} cells done", *others]))

@@ -13,7 +13,7 @@ from prmcal.dashboard.controls.context import context_of
 from prmcal.dashboard.controls.widgets import REFRESH_SECONDS, ask, bound_several
 from prmcal.dashboard.formats import escaped, integer, texts
 from prmcal.db import catalog
-from prmcal.db.html.boards import overview_style
+from prmcal.db.html.boards import style
 from prmcal.db.metrics import Metric
 from prmcal.db.queries.runs import progress
 from prmcal.db.reader import fingerprint
@@ -41,19 +41,22 @@ def show_table(columns: Mapping[str, Sequence[str] | pd.Series]) -> None:
 
 
 # The background of the page's theme under the name that the style uses.
-_COLOURS = ".ov { --ov-page: var(--st-background-color); } .ov h2 { font-size: 1.4rem; font-weight: 600; }"
+_COLOURS = ".ov { --ov-page: var(--st-background-color); }"
 
 
-def show_html(html: str) -> None:
-    """Show HTML of :mod:`prmcal.db.html.boards`. Its links open other pages without a new start."""
-    _component()(data=html, key="shown")
+def show_html(html: str, key: str = "shown") -> None:
+    """Show HTML of :mod:`prmcal.db.html.boards`. Its links open other pages without a new start.
+
+    Each part of a page has a key of its own.
+    """
+    _component()(data=html, key=key)
 
 
 @functools.cache
 def _component() -> Any:
     script = Path(__file__).with_name("show.js").read_text(encoding="utf-8")
-    style = overview_style() + _COLOURS
-    return st.components.v2.component("prmcal_html", html='<div class="shown"></div>', css=style, js=script)
+    css = style() + _COLOURS
+    return st.components.v2.component("prmcal_html", html='<div class="shown"></div>', css=css, js=script)
 
 
 _DRAWN = 2

@@ -1,22 +1,23 @@
-"""The overview and the league as HTML, for the pages of a run. Texts are escaped by the templates."""
+"""The answer of a run, its leaderboard and its league as HTML, for the pages of a run. Templates escape all texts."""
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from prmcal.db.metrics import PLACE
+from prmcal.db.overview.competition import Cell, Competition, Row
 from prmcal.db.overview.types import League, Overview
-from prmcal.db.text import overview
-from prmcal.db.text.formats import SYMBOLS, interval, missing, number, standings_legend
+from prmcal.db.text import answer, overview
+from prmcal.db.text.board import Board
+from prmcal.db.text.formats import SYMBOLS, interval, number
 
 if TYPE_CHECKING:
     from jinja2 import Template
 
 _HERE = Path(__file__).parent
-# The colours of the heat map from much better to worse than uncalibrated. Black text has a contrast of at least 7 on
+# The colours of the heat map from much better to worse than the reference. Black text has a contrast of at least 7 on
 # each of them, so they are the same on light and on dark pages.
 _STEPS = (
     (0.1, "#7FC4E8"),
@@ -27,37 +28,95 @@ _STEPS = (
     (math.inf, "#F7CBA4"),
 )
 _NO_BREAK = "\N{NO-BREAK SPACE}"
+_TICKS, _LOWEST = 6, -0.5  # an interval of a share may end far below 0
+Link = Callable[[str], str]
+"""The address of a name or of an identifier; an empty address makes no link."""
 
 
-def overview_html(found: Overview, link: Callable[[str], str]) -> str:
-    """Return tiles, ranking and heat map as a fragment of HTML, which :func:`overview_style` styles.
+def answer_html(found: Overview) -> str:
+    """Return the answer of a run in one sentence, and how much was measured."""
+    return template("answer.html").render(answer=answer.answer(found), extent=answer.extent(found))
 
-    `link` gives the address of a calibration cell by its identifier. An empty address makes no link.
+
+def cards_html(found: Overview) -> str:
+    """Return three cards: how far scores are off, what calibration repairs, and what this saves."""
+    return template("cards.html").render(cards=overview.cards(found))
+
+
+def ranking_html(found: Overview, board: Competition, link: Link) -> str:
+    """Return the calibrators as dots with intervals, with ties in brackets, and the cautions, folded.
+
+    `link` gives the address of a calibrator by its name.
     """
-    board = overview.ranking_board(found)
-    calibrators = list(dict.fromkeys(found.cells["calibrator"]))
-    return template("overview.html").render(
-        purpose=overview.PURPOSE,
-        measured=overview.measured(found),
-        tiles=overview.tiles(found),
-        columns=board.columns if found.ranking else (),
-        rows=board.rows,
-        legend=board.legend,
-        score=overview.SCORE,
-        calibrators=calibrators,
-        places=_places(found, calibrators, link),
-        steps=[_step_text(index) for index in range(len(_STEPS))],
-        marks=standings_legend({name: SYMBOLS[name] for name in ("best", "tied")}, "its row"),
+    rows = [*board.rows, *([board.reference] if board.reference else [])]
+    rows = sorted((row for row in rows if row.rank), key=lambda row: row.rank.rank if row.rank else 0)
+    return template("ranking.html").render(
+        winner=answer.winner(board),
+        title=answer.DRAWN[board.kind],
+        ticks=_axis(board, rows)[2],
+        rows=_lines(board, rows, link),
+        cautions=answer.cautions(found),
     )
 
 
-def overview_style() -> str:
-    """Return the style of the fragment. The page sets ``--ov-page`` to its background colour."""
+def competition_html(
+    found: Competition,
+    rows: Sequence[Row],
+    *,
+    cell: Link,
+    row: Link,
+    sort: Callable[[str], str] = lambda _: "",
+    chosen: Sequence[str] = (),
+) -> str:
+    """Return a leaderboard: a line with an interval and a heat cell for each setting.
+
+    `rows` are those to show, in their order. `cell` gives the address of a cell by its identifier, `row` that of a row
+    by its name, and `sort` that of the order by a column: "name", "mean", or the number of a setting. The rows `chosen`
+    are marked.
+    """
+    shown = [*([found.reference] if found.reference else []), *rows]
+    lines = _lines(found, shown, row)
+    for line, own in zip(lines, shown, strict=True):
+        line["cells"] = [_heat_cell(found, own.cells.get(names), cell) for names in found.settings]
+        line["chosen"] = own.name in chosen
+    return template("competition.html").render(
+        kind=found.kind,
+        title=answer.DRAWN[found.kind],
+        ticks=_axis(found, shown)[2],
+        settings=answer.settings(found),
+        sort=sort,
+        rows=lines,
+        steps=[_step_text(index) for index in range(len(_STEPS))],
+        against="uncalibrated" if found.reference else "",
+    )
+
+
+def cells_html(
+    board: Board, *, row: Link, sort: Link, sorted_by: str = "", chosen: Sequence[str] = ()
+) -> str:
+    """Return a table of cells, one column for each metric with its interval in it.
+
+    `row` gives the address that chooses a cell by its identifier, and `sort` that of the order by the key of a column.
+    """
+    return template("cells.html").render(
+        columns=board.columns,
+        rows=list(zip(board.cells, board.rows, strict=True)),
+        row=row,
+        sort=sort,
+        sorted=sorted_by.removeprefix("-"),
+        descending=sorted_by.startswith("-"),
+        chosen=chosen,
+        legend=board.legend,
+    )
+
+
+def style() -> str:
+    """Return the style of all fragments. The page sets ``--ov-page`` to its background colour."""
     colours = [
         f".ov .ov-{index} {{ background: {colour}; color: #000; }}"
         for index, (_, colour) in enumerate(_STEPS)
     ]
-    return "\n".join([(_HERE / "overview.css").read_text(encoding="utf-8").rstrip(), *colours])
+    return "\n".join([(_HERE / "style.css").read_text(encoding="utf-8").rstrip(), *colours])
 
 
 @cache
@@ -91,29 +150,73 @@ def _split_interval(text: str) -> Any:
     return Markup('{}<span class="ov-ends">[{}</span>').format(value, ends) if bracket else text
 
 
-def _places(found: Overview, calibrators: list[str], link: Callable[[str], str]) -> list[dict[str, Any]]:
-    places: dict[tuple[str, ...], dict[str, dict[str, Any]]] = {}
-    for row in found.cells.to_dict("records"):
-        places.setdefault(tuple(row[name] for name in PLACE), {})[row["calibrator"]] = row
-    rows = []
-    for names, by_calibrator in places.items():
-        cells = [_heat_cell(by_calibrator.get(name), link) for name in calibrators]
-        rows.append({"names": names, "cells": cells})
-    return rows
+def _axis(board: Competition, rows: Sequence[Row]) -> tuple[float, float, list[dict[str, str]]]:
+    """Return the ends of the common axis of intervals, which has 0, and its ticks: their places and texts."""
+    means = [row.mean for row in rows if row.mean is not None]
+    low = max(_LOWEST, min([0.0, *(each.low for each in means if each.low == each.low)]))
+    high = max([0.01, *(max(each.value, each.high) for each in means if each.high == each.high)])
+    steps = [factor * 10.0**power for power in range(-3, 1) for factor in (1, 2, 2.5, 5)]
+    step = next((each for each in steps if (high - low) / each <= _TICKS), 1.0)
+    places = [step * count for count in range(math.ceil(low / step), math.floor(high / step) + 1)]
+    factor, unit = {"calibrator": (100, "%"), "strategy": (100, "")}.get(board.kind, (1, ""))
+    return low, high, [{"at": _percent(at, low, high), "text": f"{factor * at:g}{unit}"} for at in places]
 
 
-def _heat_cell(row: dict[str, Any] | None, link: Callable[[str], str]) -> dict[str, Any]:
-    if row is None:
+def _percent(value: float, low: float, high: float) -> str:
+    share = (min(max(value, low), high) - low) / (high - low)
+    return f"{2 + 96 * share:.2f}%"
+
+
+def _lines(board: Competition, rows: Sequence[Row], link: Link) -> list[dict[str, Any]]:
+    """Return what a template shows of each row."""
+    low, high, _ = _axis(board, rows)
+    leaders, lines = board.leaders, []
+    ranks = [
+        row.rank.rank if row.rank else 0 for row in rows if row is not board.reference or row is rows[-1]
+    ]
+    ordered = ranks == sorted(ranks)  # in another order there are no brackets
+    brackets = [row.rank.bracket if row.rank and ordered else None for row in rows]
+    for place, row in enumerate(rows):
+        own, mean = brackets[place], row.mean
+        before, after = brackets[place - 1] if place else None, [*brackets, None][place + 1]
+        ends = {True: "ov-middle", False: ""}[own is not None and own in (before, after)]
+        if ends:
+            ends += (" ov-top" if own != before else "") + (" ov-bottom" if own != after else "")
+        drawn = None
+        if mean is not None and mean.value == mean.value:
+            known = mean.low == mean.low
+            places = (0.0, mean.low if known else mean.value, mean.value, mean.high if known else mean.value)
+            drawn = [_percent(each, low, high) for each in places]
+        lines.append(
+            {
+                "name": row.name,
+                "rank": overview.placed(row.rank) if row.rank else "-",
+                "link": link(row.name),
+                "bracket": ends,
+                "drawn": drawn,
+                "zero": _percent(0.0, low, high),
+                "text": answer.drawn(board, row),
+                "leads": row in leaders,
+                "title": overview.tests_text(row.outcomes) if row.outcomes else "",
+            }
+        )
+    return lines
+
+
+def _heat_cell(board: Competition, cell: Cell | None, link: Link) -> dict[str, Any]:
+    if cell is None:
         return {"text": "", "title": "The grid does not have this cell.", "link": "", "step": None}
-    found: dict[str, Any] = {"link": link(row["cell_id"]), "step": None}
-    if missing(row["value"]):
-        return {**found, "text": row["status"], "title": f"This cell is {row['status']}."}
-    shown = SYMBOLS[row["standing"]] if row["standing"] in ("best", "tied") else ""
-    title = f"95% interval {interval(row['low'], row['high'])}"
-    if not missing(row["ratio"]):
-        title += f", {number(row['ratio'], 2)} times uncalibrated"
-        found["step"] = next(index for index, (limit, _) in enumerate(_STEPS) if row["ratio"] < limit)
-    return {**found, "text": f"{shown}{_NO_BREAK}{number(row['value'])}".strip(), "title": title}
+    found: dict[str, Any] = {"link": link(cell.cell_id), "step": None}
+    if cell.value != cell.value:
+        return {**found, "text": cell.status, "title": f"This cell is {cell.status}."}
+    gain = board.kind == "strategy"
+    value = number(100 * cell.value, 1, signed=True) if gain else number(cell.value)
+    ends = interval(100 * cell.low, 100 * cell.high, 1) if gain else interval(cell.low, cell.high)
+    mark = SYMBOLS[cell.standing] if cell.standing in ("best", "tied") else ""
+    title = f"{' '.join(filter(None, [mark, value, ends]))}".strip()
+    if cell.ratio == cell.ratio:
+        found["step"] = next(index for index, (limit, _) in enumerate(_STEPS) if cell.ratio < limit)
+    return {**found, "text": value, "mark": mark, "title": title}
 
 
 def _step_text(index: int) -> str:
@@ -124,22 +227,7 @@ def _step_text(index: int) -> str:
 
 
 def league_html(found: League) -> str:
-    """Return the sentence and the ranking as a fragment of HTML.
-
-    It is styled by :func:`prmcal.db.html.boards.overview_style`. The calibrator stands below its strategy, so that a
-    phone shows the gain beside them.
-    """
-    board = overview.league_board(found)
-    rank, strategy, *others = board.columns
-    calibrators = next((each for each in others if each.title == "Calibrator"), None)
-    numbers = [each for each in others if each is not calibrators]
-    below = calibrators.values if calibrators else ("",) * len(found.rows)
-    values = zip(*(each.values for each in numbers), strict=True)
+    """Return who wins and who loses in the league, in one sentence."""
     return template("league.html").render(
-        purpose=overview.LEAGUE_PURPOSE,
-        measured=overview.league_measured(found),
-        sentence=overview.league_sentence(found),
-        columns=[rank, strategy, *numbers],
-        rows=list(zip(rank.values, strategy.values, below, values, strict=True)),
-        legend=board.legend,
+        sentence=overview.league_sentence(found), measured=overview.league_measured(found)
     )

@@ -6,7 +6,7 @@ as published unless the reader chooses another. Strategies compete at equal cost
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Unpack, get_args
 
@@ -15,7 +15,7 @@ import pandas as pd
 from prmcal.db.metrics import PLACE, RANKING_METRIC
 from prmcal.db.overview import ranking, reading
 from prmcal.db.overview.query import league, overview
-from prmcal.db.overview.types import Outcomes, Quantity, Rank, levels_of
+from prmcal.db.overview.types import UNKNOWN, Outcomes, Overview, Quantity, Rank, levels_of
 from prmcal.db.queries.cells import Names, with_role
 from prmcal.db.queries.leaderboard import leaderboard
 from prmcal.db.reader import Source, connection_of
@@ -88,15 +88,15 @@ def competition(source: Source, kind: Kind = "calibrator", **names: Unpack[Names
     `llm`, `prm` and `dataset` keep only settings with these names, and `calibrator` and `strategy` rows.
     Places without a name of a kind stay.
     """
-    by_kind: dict[Kind, Callable[..., Competition]] = {"calibrator": _calibrators, "strategy": _strategies}
-    return by_kind.get(kind, _models)(source, kind, names)
+    if kind == "calibrator":
+        ranked = overview(source, llm=names.get("llm"), prm=names.get("prm"), dataset=names.get("dataset"))
+        return of_calibrators(ranked, names.get("calibrator"))
+    return _strategies(source, names) if kind == "strategy" else _models(source, kind, names)
 
 
-def _calibrators(source: Source, kind: Kind, names: Names) -> Competition:
-    places = {name: names.get(name) for name in PLACE}
-    found = overview(source, **places)  # type: ignore[arg-type]
+def of_calibrators(found: Overview, kept: Sequence[str] | None = None) -> Competition:
+    """Return the leaderboard of the calibrators, or of those `kept`, from their ranking."""
     cells = _cells(found.cells, "calibrator", PLACE)
-    kept = names.get("calibrator")
     rows = [
         Row(each.calibrator, each, each.cut, each.outcomes, cells.get(each.calibrator, {}))
         for each in found.ranking
@@ -109,7 +109,17 @@ def _calibrators(source: Source, kind: Kind, names: Names) -> Competition:
     ]
     reference = next((row for row in rows if row.name == found.baseline), None)
     others = tuple(row for row in rows if row is not reference)
-    return Competition(kind, tuple(PLACE), _settings(found.cells, PLACE), others, reference)
+    return Competition("calibrator", tuple(PLACE), _settings(found.cells, PLACE), others, reference)
+
+
+def before_and_after(found: Overview) -> dict[tuple[str, ...], dict[str, str]]:
+    """Return two cells of each setting, by calibrator: the uncalibrated scores, and the first of the ranking there."""
+    order = [found.baseline, *(row.calibrator for row in found.ranking if row.calibrator != found.baseline)]
+    done = found.cells[found.cells["status"] == "done"]
+    return {
+        names: own.set_index("calibrator")["cell_id"].reindex(order).dropna().head(2).to_dict()
+        for names, own in done.groupby(PLACE, sort=False)
+    }
 
 
 def _models(source: Source, kind: Kind, names: Names) -> Competition:
@@ -135,7 +145,7 @@ def _models(source: Source, kind: Kind, names: Names) -> Competition:
     return Competition(kind, tuple(kinds), _settings(cells, kinds), rows, None, scores)
 
 
-def _strategies(source: Source, kind: Kind, names: Names) -> Competition:
+def _strategies(source: Source, names: Names) -> Competition:
     found, cells = league(source, **names), leaderboard(source, "league", **names)
     levels = levels_of(row.entry for row in found.rows)
     by_entry: dict[Any, Any] = {}
@@ -155,7 +165,7 @@ def _strategies(source: Source, kind: Kind, names: Names) -> Competition:
         rows.append(
             Row(f"{entry.name}{levels[entry]}", row.rank, row.gain, row.outcomes, by_entry.get(key, {}))
         )
-    return Competition(kind, tuple(PLACE), _settings(cells, PLACE), tuple(rows), None)
+    return Competition("strategy", tuple(PLACE), _settings(cells, PLACE), tuple(rows), None)
 
 
 def _settings(cells: pd.DataFrame, kinds: Sequence[str]) -> tuple[tuple[str, ...], ...]:
@@ -176,3 +186,24 @@ def _cells(cells: pd.DataFrame, name: str, kinds: Sequence[str]) -> dict[Any, di
         cell = Cell(row["cell_id"], row["status"], standing=standing, **values)
         by_name.setdefault(row[name], {})[_names(row, kinds)] = cell
     return by_name
+
+
+def competition_frame(found: Competition) -> pd.DataFrame:
+    """Return a leaderboard with a row for each competitor, and its value at each setting in a column of its own.
+
+    The columns are the kind of the rows, rank_low, rank_high, mean, mean_low, mean_high, and a column for each
+    setting, whose names are joined by slashes.
+    """
+    rows = []
+    for row in (*([found.reference] if found.reference else []), *found.rows):
+        cells = {"/".join(filter(None, names)): row.cells.get(names) for names in found.settings}
+        rows.append(
+            {
+                found.kind: row.name,
+                "rank_low": row.rank.rank_low if row.rank else None,
+                "rank_high": row.rank.rank_high if row.rank else None,
+                **(row.mean or UNKNOWN).columns("mean"),
+                **{names: cell.value if cell else None for names, cell in cells.items()},
+            }
+        )
+    return pd.DataFrame(rows)

@@ -58,7 +58,6 @@ def overview(source: Source, **names: Unpack[Places]) -> types.Overview:
                 brier=ranking.mean_over_places(own, error_interval),
                 cut=None if name == baseline or base.empty else ranking.relative_cut(own, base),
                 errors=ranking.main_errors(results),
-                signed=ranking.signed_errors(results),
                 gain=gains.get(name),
                 fit_seconds=fits.get(name),
             )
@@ -73,7 +72,7 @@ def overview(source: Source, **names: Unpack[Places]) -> types.Overview:
         running=status == "running",
         baseline=baseline,
         before=ranking.main_errors(before),
-        signed_before=ranking.signed_errors(before),
+        repair=ranking.cut_of_chosen(values, baseline),
         target=target,
         ranking=tuple(ranked),
         cells=shown,
@@ -114,7 +113,7 @@ def _with_values(
     cells: pd.DataFrame, found: pd.DataFrame, compared: pd.DataFrame, baseline: str | None, described: Metrics
 ) -> pd.DataFrame:
     measured = found[found["metric"] == RANKING_METRIC].reset_index(drop=True)
-    measured["standing"] = standings(measured, compared, described)["standing"]
+    measured["standing"] = standings(measured, compared, described)
     columns = ["cell_id", "value", "low", "high", "standing"]
     shown = cells.merge(measured[columns], on="cell_id", how="left")
     base = shown[shown["calibrator"] == baseline].set_index(PLACE)["value"]

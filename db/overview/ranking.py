@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from prmcal.arrays import Floats
 from prmcal.db.metrics import OTHER_METRICS, PLACE
-from prmcal.db.overview.types import UNKNOWN, Entry, Quantity, Rank, Saving, SignedErrors
+from prmcal.db.overview.types import UNKNOWN, Entry, Quantity, Rank, Saving
 from prmcal.db.statistics.bootstrap import Bootstrap
 from prmcal.db.statistics.intervals import (
     IntervalRule,
@@ -82,6 +82,28 @@ def relative_cut(values: pd.DataFrame, baseline: pd.DataFrame) -> Quantity:
     apart = (both["value"] - ratio * both["value_baseline"]) / base
     spread = mean_over_places(both[keys].assign(value=apart), skewed_interval)
     return Quantity(1 - ratio, 1 - ratio - spread.high, 1 - ratio - spread.low)
+
+
+def cut_of_chosen(values: pd.DataFrame, baseline: str | None) -> Quantity | None:
+    """Return :func:`relative_cut` of the calibrators that the other half of the questions chooses, the lowest means.
+
+    So no question chooses the calibrator that it is measured with. The interval is as wide as that of :func:`saving`,
+    for the same reason. `values` is as for :func:`rank_by_means`. None without a baseline and a calibrator that were
+    measured at all places.
+    """
+    questions = values[["dataset", "question_id"]].drop_duplicates().sort_values(["dataset", "question_id"])
+    half = np.random.default_rng(0).permutation(len(questions)) % 2
+    rows = values.merge(questions.assign(half=half), on=["dataset", "question_id"])
+    means = rows.groupby(["half", "calibrator", *PLACE], observed=True)["value"].mean().unstack(PLACE)
+    means = means.dropna().mean(axis=1).unstack("half").dropna()
+    if baseline not in means.index or len(means) < 2 or len(means.columns) < 2:
+        return None
+    others = means.drop(baseline)
+    chosen = rows["half"].map({part: others[1 - part].idxmin() for part in (0, 1)})
+    names = rows["calibrator"].astype(str)
+    cut = relative_cut(rows[names == chosen], rows[names == baseline])
+    low, high = (cut.value + _DEPENDENT * (end - cut.value) for end in (cut.low, cut.high))
+    return Quantity(cut.value, low, min(high, 1.0))
 
 
 class FixedRivals(NamedTuple):
@@ -156,17 +178,6 @@ def main_errors(own: pd.DataFrame) -> dict[str, Quantity]:
     """Average the other main metrics of a calibrator over places."""
     parts = {metric: own[own["metric"] == metric] for metric in OTHER_METRICS}
     return {metric: mean_of_ends(rows) for metric, rows in parts.items() if len(rows)}
-
-
-def signed_errors(own: pd.DataFrame) -> SignedErrors | None:
-    """Return the signed errors of a calibrator at single places; None if it has none."""
-    own = own[own["metric"] == "signed_error"]
-    sizes = own["value"].abs()
-    if sizes.dropna().empty:
-        return None
-    worst = own.loc[sizes.idxmax()]
-    place = ", ".join(str(worst[name]) for name in ("llm", "prm", "dataset"))
-    return SignedErrors(float(sizes.mean()), float(worst["value"]), place, len(own))
 
 
 def _recovered(parts: Sequence[tuple[int, float, float, float]]) -> Quantity:

@@ -91,19 +91,6 @@ class Gain:
 
 
 @dataclass(frozen=True)
-class SignedErrors:
-    """The signed errors of single places, which may cancel out in their mean."""
-
-    size: float
-    """Mean of their absolute values."""
-    worst: float
-    """The one with the largest absolute value."""
-    place: str
-    """The place of the worst, in words."""
-    places: int
-
-
-@dataclass(frozen=True)
 class Standing(Rank):
     """One calibrator over all places where it was measured, ranked by its corrected Brier score."""
 
@@ -119,8 +106,6 @@ class Standing(Rank):
     """The share by which it lowers the baseline's score, 1 - brier / baseline; None for the baseline itself."""
     errors: Mapping[str, Quantity]
     """The other main metrics of the calibration leaderboard, averaged over places."""
-    signed: SignedErrors | None
-    """The signed errors of its places; None if they were not measured."""
     gain: Gain | None
     """The results of IAS with its rewards; None if the grid has no such cell."""
     fit_seconds: float | None
@@ -179,8 +164,9 @@ class Overview(Extent):
     """The calibrator that leaves rewards unchanged; None if the grid has none."""
     before: Mapping[str, Quantity]
     """The errors of the baseline at the places of the first calibrator of the ranking; see :class:`Standing`."""
-    signed_before: SignedErrors | None
-    """The signed errors of the baseline at these places."""
+    repair: Quantity | None
+    """The share of the baseline's Brier score that calibration removes, by the calibrators that other questions choose.
+    See :func:`prmcal.db.overview.ranking.cut_of_chosen`."""
     target: float | None
     """The target probability C of the gains."""
     ranking: tuple[Standing, ...]

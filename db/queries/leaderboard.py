@@ -28,12 +28,10 @@ def measurements(
 
     The columns are cell_id, number (the short number), those of :data:`prmcal.db.metrics.COORDINATES`, status, reason,
     difference (what another run has under the same key, such as ``brier 0.0081``), metric, value, low, high, rows,
-    questions, standing, letters. A cell without values (failed or pending) has one row with a null metric.
+    questions, standing. A cell without values (failed or pending) has one row with a null metric.
 
     Cells with the same data set, LLM and PRM compete. The standing is "best", "tied" (not significantly different from
-    the best after Holm's correction), "worse" (significantly different), or null if the value was not compared. Cells
-    of a group that share a letter do not differ significantly, and the best has "a". Letters are null if the value was
-    not compared or the alphabet is too short.
+    the best after Holm's correction), "worse" (significantly different), or null if the value was not compared.
     """
     cells = numbered_cells(*COORDINATES, "status", "reason", "difference").where(Cell.leaderboard == table)
     # It is null for values over all questions.
@@ -47,9 +45,9 @@ def measurements(
     pairs = pairs.where(Comparison.leaderboard == table)
     with connection_of(source) as connection:
         described = metrics(connection)
-        found = frame(connection, query).assign(standing=None, letters=None)
+        found = frame(connection, query).assign(standing=None)
         if question_level is None:
-            found = found.assign(**standings(found, frame(connection, pairs), described))
+            found = found.assign(standing=standings(found, frame(connection, pairs), described))
     found = kept(found, names)
     order = {name: place for place, name in enumerate(described.ordered(found["metric"].dropna()))}
     rows = found.assign(place=found["metric"].map(order)).sort_values(["number", "place"], kind="stable")
@@ -60,8 +58,8 @@ def leaderboard(source: Source, /, table: Leaderboard = "calibration", **filters
     """Return a leaderboard with one row per cell and separate columns for every metric.
 
     The filters are those of :func:`measurements`. The columns are cell_id, number and those of
-    :data:`prmcal.db.metrics.COORDINATES`; for each metric ``<metric>``, ``<metric>_low``, ``<metric>_high``,
-    ``<metric>_standing`` and ``<metric>_letters``; then rows and questions (the smallest numbers behind any value of
+    :data:`prmcal.db.metrics.COORDINATES`; for each metric ``<metric>``, ``<metric>_low``, ``<metric>_high`` and
+    ``<metric>_standing``; then rows and questions (the smallest numbers behind any value of
     the cell), status, reason and difference.
     """
     with connection_of(source) as connection:
@@ -73,7 +71,7 @@ def leaderboard(source: Source, /, table: Leaderboard = "calibration", **filters
     known = [metric.name for metric in described.of(table)]
     for metric in [*known, *sorted(set(long["metric"].dropna()) - set(known))]:
         measured = long[long["metric"] == metric].set_index("cell_id")
-        rows = measured[["value", "low", "high", "standing", "letters"]]
+        rows = measured[["value", "low", "high", "standing"]]
         rows.columns = [metric, *(f"{metric}_{name}" for name in rows.columns[1:])]
         parts.append(rows.reindex(wide.index))
     parts.append(long.groupby("cell_id")[["rows", "questions"]].min().reindex(wide.index))

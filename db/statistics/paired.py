@@ -1,11 +1,9 @@
-"""Paired comparisons over questions: differences of replicates, standings and letters."""
+"""Paired comparisons over questions: differences of replicates, and standings."""
 
 from __future__ import annotations
 
-import string
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -150,14 +148,13 @@ SIGNIFICANCE = 0.05
 
 def standings(
     found: pd.DataFrame, compared: pd.DataFrame, described: Mapping[str, Metric]
-) -> dict[str, list[str | None]]:
+) -> list[str | None]:
     """Rank every value among those that it competes with.
 
     `found` has one row per value, with the columns dataset, llm, prm, cell_id, metric and value. `compared` has the
     columns metric, cell_a, cell_b and p_adjusted, where a missing p value means that the comparison was not possible.
     `described` has the metrics. Values of one of which none is better have no standing.
-    The result has "standing" and "letters", each with an entry per row: see
-    :func:`prmcal.db.queries.leaderboard.measurements`.
+    The result has an entry per row: see :func:`prmcal.db.queries.leaderboard.measurements`.
     """
     groups = [group.tolist() for group in _groups(found, described)]
     ranked = found[["metric", "cell_id"]].iloc[[row for group in groups for row in group]]
@@ -169,23 +166,13 @@ def standings(
         made = made.merge(of_side, on=["metric", f"cell_{side}"], suffixes=("_a", "_b"))
     made = made[made["group_a"] == made["group_b"]]
     ranks, real = made[["rank_a", "rank_b"]].to_numpy(), made["p_adjusted"] < SIGNIFICANCE
-    pairs: list[dict[tuple[int, int], bool]] = [{} for _ in groups]
     ordered = np.sort(ranks, axis=1).tolist()  # The better one first.
-    for group, (better, worse), significant in zip(made["group_a"], ordered, real.tolist(), strict=True):
-        pairs[group][better, worse] = significant
-
     standing: list[str | None] = [None] * len(found)
-    letters: list[str | None] = [None] * len(found)
-    for rows, own in zip(groups, pairs, strict=True):
-        for (better, worse), significant in own.items():
-            if better == 0:
-                standing[rows[0]] = "best"
-                standing[rows[worse]] = "worse" if significant else "tied"
-        place_of = {rank: place for place, rank in enumerate(sorted({rank for pair in own for rank in pair}))}
-        distinct = frozenset((place_of[a], place_of[b]) for (a, b), significant in own.items() if significant)
-        for rank, text in zip(place_of, tie_letters(len(place_of), distinct), strict=False):
-            letters[rows[rank]] = text
-    return {"standing": standing, "letters": letters}
+    for group, (better, worse), significant in zip(made["group_a"], ordered, real.tolist(), strict=True):
+        if better == 0:
+            standing[groups[group][0]] = "best"
+            standing[groups[group][worse]] = "worse" if significant else "tied"
+    return standing
 
 
 def _groups(found: pd.DataFrame, described: Mapping[str, Metric]) -> Iterator[NDArray[np.intp]]:
@@ -200,34 +187,6 @@ def _groups(found: pd.DataFrame, described: Mapping[str, Metric]) -> Iterator[ND
         order = np.lexsort((cells, -merit(own["value"].astype(float), metric.better).to_numpy(), group))
         starts = np.flatnonzero(np.diff(group[order])) + 1
         yield from np.split(rows[order], starts)
-
-
-@lru_cache(maxsize=4096)
-def tie_letters(count: int, distinct: frozenset[tuple[int, int]]) -> tuple[str, ...]:
-    """Give letters to cells, the best first, such that two cells share a letter unless they differ significantly.
-
-    A letter stands for a maximal set of cells without a significant difference, and "a" for a set with the best cell
-    (Piepho, 2004, "An algorithm for a letter-based representation of all-pairwise comparisons"). Ties are not
-    transitive: the best cell may tie with two cells that differ, and then has two letters. Cells are numbers below
-    `count`, and `distinct` has the pairs that differ significantly. The letters of each cell are in alphabetical order.
-    There are none if the alphabet is too short.
-    """
-    apart: list[set[int]] = [set() for _ in range(count)]
-    for pair in distinct:
-        apart[max(pair)].add(min(pair))
-    # The maximal sets of the first cells. One more cell never makes them fewer.
-    sets: set[frozenset[int]] = {frozenset()}
-    for cell, others in enumerate(apart):
-        joined = {each - others | {cell} for each in sets}
-        kept = {each for each in sets if each & others}
-        sets = kept | {each for each in joined if not any(each < other for other in joined)}
-        if len(sets) > len(string.ascii_letters):
-            return ()
-    letters = [""] * count
-    for letter, places in zip(string.ascii_letters, sorted(map(sorted, sets)), strict=False):
-        for index in places:
-            letters[index] += letter
-    return tuple(letters)
 
 
 def merit(value: pd.Series, wins: str) -> pd.Series:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from prmcal.db.metrics import COSTS, PLACE, Leaderboard, Metrics, cell_number
+from prmcal.db.metrics import COSTS, Leaderboard, Metrics, cell_number
 from prmcal.db.statistics.paired import SIGNIFICANCE
 from prmcal.db.text.formats import (
     COORDINATE_TITLES,
@@ -120,12 +120,12 @@ def leaderboard_board(
 
     `frame` is from :func:`prmcal.db.queries.leaderboard.leaderboard`, and `described` are the metrics of the run, for
     their titles. Only `metrics` are shown, or all of `frame`. The first column has the short numbers of the cells. Each
-    value is followed by the mark of its standing and its letters.
+    value is followed by the mark of its standing.
     """
     text = LEADERBOARDS[leaderboard]
     measured = [name for name in frame.columns if f"{name}_low" in frame.columns]
     shown = measured if metrics is None else list(metrics)
-    parts = ("", "_low", "_high", "_standing", "_letters")
+    parts = ("", "_low", "_high", "_standing")
     hidden = {f"{name}{part}" for name in measured if name not in shown for part in parts}
     rows = frame[[name for name in frame if name not in hidden]].to_dict("records")
     names = _name_columns(frame, rows)
@@ -192,25 +192,6 @@ def _status(row: Mapping[str, Any]) -> str:
     return f"{row['status']}{reason}{difference}"
 
 
-def narrow_board(board: Board) -> Board:
-    """Return a board of cells with one column for its names: what competes, and the place where it does.
-
-    The number, C and beta come after the metrics.
-    """
-    number, *names = board.columns[: board.names]
-    settings = [each for each in names if each.numbers]
-    parts = [
-        [each.values for each in names if each not in settings and (each.key in PLACE) == of_place]
-        for of_place in (False, True)
-    ]
-    texts = (
-        [", ".join(filter(None, (each[row] for each in part))) for part in parts]
-        for row in range(len(number.values))
-    )
-    who = Column("Who and where", tuple(" · ".join(filter(None, both)) for both in texts))
-    return replace(board, columns=(who, *board.columns[board.names :], number, *settings), names=1)
-
-
 def estimate(
     metric: str, value: float, low: float | None, high: float | None, *, signed: bool = False
 ) -> str:
@@ -258,9 +239,8 @@ def _value(row: Mapping[str, Any], metric: str, marks: Mapping[str, str]) -> str
     if missing(row[metric]):
         return ""
     value = estimate(metric, *(row[name] for name in (metric, f"{metric}_low", f"{metric}_high")))
-    standing, letters = row[f"{metric}_standing"], row[f"{metric}_letters"]
-    mark = "" if missing(standing) else marks.get(standing, " ")
-    return f"{value}{mark}{'' if missing(letters) else f' {letters}'}"
+    standing = row[f"{metric}_standing"]
+    return value if missing(standing) else f"{value}{marks.get(standing, ' ')}"
 
 
 _FROM_ZERO = "†"

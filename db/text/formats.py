@@ -130,11 +130,10 @@ def standings_legend(marks: Mapping[str, str], group: str) -> str:
 
 
 def leaderboard_legend(marks: Mapping[str, str]) -> str:
-    """Explain intervals, marks and letters below a leaderboard with these marks."""
+    """Explain intervals and marks below a leaderboard with these marks."""
     return (
         "Values with 95% intervals over questions. Cells with the same data set, LLM and PRM form a "
-        f"group. {standings_legend(marks, 'its group')} Cells of a group that share a letter do not differ "
-        "significantly. A value without a mark or letter was not compared."
+        f"group. {standings_legend(marks, 'its group')} A value without a mark was not compared."
     )
 
 

@@ -1,5 +1,6 @@
 """The words of the overview and of the league: sentences, four tiles, the rankings, and what to read next."""
 
+from collections.abc import Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -11,15 +12,6 @@ from prmcal.db.text.formats import WORDS, counted, duration, interval, number
 from prmcal.db.text.health import misleading, summaries
 
 _LEGENDS: dict[str, str] = WORDS["legends"]
-PURPOSE = _LEGENDS["purpose"]
-"""A description of prmcal in one sentence."""
-
-SCORE = "corrected Brier score"
-"""The metric that ranks calibrators, as it is named in a sentence."""
-
-
-_NO_GAIN = "Best-of-n with and without IAS was not measured with the best calibrator."
-_NO_BARE = "not possible", "No reward of the bare question, from which IAS chooses the number of samples."
 
 
 class Tile(NamedTuple):
@@ -51,58 +43,50 @@ def extent(found: types.Extent) -> str:
 
 
 def tiles(found: types.Overview) -> tuple[Tile, ...]:
-    """Return the findings: what speaks against the data, and four numbers. One that the grid cannot show says why.
-
-    Where the numbers would mislead, the reasons stand alone.
-    """
-    if misleading(found.health):
-        return tuple(Tile(*each) for each in summaries(found.health))
-    without_bare = _without_bare(found)
-    notes = summaries(each for each in found.health if each.check != "no bare question" or not without_bare)
-    best = found.ranking[0] if found.ranking else None
-    findings = {
-        "Samples saved": _saved(found.saving),
-        "Best calibrator": _winner(found, best),
-        "Overestimation": _overestimation(found, best),
-        "Accuracy of IAS": _NO_BARE if without_bare else _accuracy(found, best),
-    }
-    return (*(Tile(*each) for each in notes), *(Tile(title, *finding) for title, finding in findings.items()))
+    """Return what speaks against the data, and then :func:`cards`."""
+    return (*(Tile(*each) for each in summaries(found.health)), *cards(found))
 
 
-def _without_bare(found: types.Overview) -> bool:
-    """Return whether no question has a reward of the bare question at any place."""
-    done = found.cells[found.cells["status"] == "done"]
-    without = [each for each in found.health if each.check == "no bare question" and each.count == each.total]
-    return 0 < len(done[["dataset", "llm", "prm"]].drop_duplicates()) <= len(without)
+def cards(found: types.Overview) -> tuple[Tile, ...]:
+    """Return how far scores are off, what calibration repairs, and what it saves; none where they would mislead."""
+    if misleading(found.health) or not found.ranking:
+        return ()
+    return (_error(found), _repair(found), _saving(found))
 
 
-def _overestimation(found: types.Overview, best: types.Standing | None) -> tuple[str, str]:
-    base = next((each for each in found.ranking if each.calibrator == found.baseline), None)
-    if base is None or best is None or "signed_error" not in found.before:
-        return "unknown", "The grid has no uncalibrated rewards to compare with."
-    shown = {each.calibrator: value for each, value in ((base, found.before), (best, best.errors))}
-    errors = {name: value["signed_error"] for name, value in shown.items()}
-    ends = ", ".join(f"{name} {interval(each.low, each.high)}" for name, each in errors.items())
-    figure = " → ".join(number(each.value, signed=True) for each in errors.values())
-    text = f"mean signed error{', ' if base is best else ': '}{ends}"
-    if best.signed is None or found.signed_before is None or best.signed.places == 1:
-        return figure, text
-    # Signs of places cancel out in their mean.
-    both = dict.fromkeys([found.signed_before, best.signed])
-    sizes = " → ".join(number(each.size) for each in both)
-    worst = f"{number(best.signed.worst, signed=True)} for {best.signed.place}"
-    return figure, f"{text}. Mean size at a place: {sizes}; worst with {best.calibrator}: {worst}"
+def _error(found: types.Overview) -> Tile:
+    before, after = found.before.get("signed_error"), found.ranking[0].errors.get("signed_error")
+    if before is None or after is None:
+        return Tile("Too high by", "unknown", "No uncalibrated scores were measured.")
+    name, (one, other) = "Too high by", (before, after)
+    if before.value < 0:
+        name, (one, other) = "Too low by", (_negative(each) for each in (before, after))
+    ends = " → ".join(interval(each.low, each.high) for each in (one, other))
+    return Tile(name, f"{number(one.value)} → {number(other.value)}", ends)
 
 
-def _winner(found: types.Overview, best: types.Standing | None) -> tuple[str, str]:
-    if best is None:
-        return "unknown", "No place has two measured calibrators yet."
-    places = counted(best.places, "place")
-    text = f"lowest Brier score at {best.lowest} of {places}; {tests_text(best.outcomes)}"
-    shared = [each.calibrator for each in found.ranking[1:] if each.rank_low == 1]
-    if shared:
-        text += f". Not clearly better than {', '.join(shared)}"
-    return best.calibrator, text
+def _negative(value: types.Quantity) -> types.Quantity:
+    return types.Quantity(-value.value, -value.high, -value.low)
+
+
+def _repair(found: types.Overview) -> Tile:
+    if found.repair is None:
+        return Tile("Repaired by", "unknown", "No uncalibrated scores were measured.")
+    return _share("Repaired by", found.repair, "not shown", "of the Brier score")
+
+
+def _saving(found: types.Overview) -> Tile:
+    if found.saving is None:
+        return Tile("Samples saved", "unknown", "Add `league: true` to the grid.")
+    return _share("Samples saved", found.saving.share, "none shown", "at equal accuracy")
+
+
+def _share(name: str, share: types.Quantity, without: str, of: str) -> Tile:
+    """Return a share as a figure only if its interval is above 0."""
+    ends, percent = interval(100 * share.low, 100 * share.high, 0), f"{number(100 * share.value, 0)}%"
+    if verdict(share.low, share.high) == "gain":
+        return Tile(name, percent, f"{ends} {of}")
+    return Tile(name, without, f"{percent} {ends} {of}")
 
 
 def tests_text(found: types.Outcomes) -> str:
@@ -111,36 +95,6 @@ def tests_text(found: types.Outcomes) -> str:
         f"paired tests: {counted(found.wins, 'win')}, {counted(found.ties, 'tie')}, "
         f"{counted(found.losses, 'loss', 'losses')}"
     )
-
-
-def _saved(saving: types.Saving | None) -> tuple[str, str]:
-    if saving is None:
-        return "unknown", "Not measured: a league of strategies (`league: true` in the grid file) shows it."
-    share = saving.share
-    said = {"gain": "", "no gain": ": no clear saving", "loss": ": the rule needs more samples"}
-    percent, found = f"{number(100 * share.value, 0)}%", verdict(share.low, share.high)
-    shown, before = (percent, "") if found == "gain" else ("none", f"{percent} ")
-    return shown, (
-        f"{before}{interval(100 * share.low, 100 * share.high, 0)} for equal accuracy, by '{saving.entry.name}' "
-        f"against the best fixed setting, both chosen on other questions{said[found]}"
-    )
-
-
-def _accuracy(found: types.Overview, best: types.Standing | None) -> tuple[str, str]:
-    if best is None or best.gain is None:
-        return "unknown", _NO_GAIN
-    gain = best.gain
-    # Places may have different N.
-    budget = " to ".join(f"{most:,}" for most in dict.fromkeys((*gain.budgets[:1], *gain.budgets[-1:])))
-    text = (
-        f"with {best.calibrator} and {number(gain.samples.value, 1)}{f' of {budget}' if budget else ''} samples a "
-        f"question {interval(gain.samples.low, gain.samples.high, 1)} for C = {found.target:g}"
-    )
-    full = f"best-of-{gain.budgets[0]:,}" if len(gain.budgets) == 1 else "best-of-N"
-    for difference, rival in ((gain.to_best_of_n, full), (gain.to_equal_cost, "a fixed n of equal cost")):
-        if difference is not None:
-            text += f"; {points(difference)} against {rival}: {verdict(difference.low, difference.high)}"
-    return f"{number(100 * gain.accuracy.value, 1)}%", text
 
 
 def ranking_board(found: types.Overview) -> Board:
@@ -152,8 +106,7 @@ def ranking_board(found: types.Overview) -> Board:
         column("Mean rank", lambda row: quantity(row.mean_rank, 2)),
         column("W-T-L", lambda row: str(row.outcomes)),
         column("Brier cut", lambda row: percents(row.cut, 0)),
-        *(_error(found, metric, weight) for metric, weight in zip(OTHER_METRICS, (5, 6), strict=False)),
-        column("Signed error by place", _sizes),
+        *(_column(found, metric, weight) for metric, weight in zip(OTHER_METRICS, (5, 6), strict=False)),
         column("IAS accuracy", lambda row: percents(row.gain and row.gain.accuracy)),
         column("IAS samples", lambda row: quantity(row.gain and row.gain.samples, 1)),
         column("To equal cost", lambda row: points(row.gain and row.gain.to_equal_cost)),
@@ -165,12 +118,7 @@ def ranking_board(found: types.Overview) -> Board:
     return Board(shown, 2, (legend,), "Ranking of the calibrators", legend)
 
 
-def _sizes(row: types.Standing) -> str:
-    own = row.signed
-    return f"{number(own.size)}, {number(own.worst, signed=True)}" if own and own.places > 1 else ""
-
-
-def _error(found: types.Overview, metric: str, weight: int) -> Column:
+def _column(found: types.Overview, metric: str, weight: int) -> Column:
     described = found.metrics[metric]
     values = tuple(quantity(row.errors.get(metric)) for row in found.ranking)
     about = f"{described.description} Mean over places; {described.direction}."
@@ -208,9 +156,6 @@ def points(value: types.Quantity | None, unit: str = " points") -> str:
     return quantity(value, 1, factor=100, unit=unit, signed=True)
 
 
-LEAGUE_PURPOSE = _LEGENDS["league purpose"]
-"""The meaning of the league, in one sentence."""
-
 _NAMED = 3
 
 
@@ -221,35 +166,29 @@ def league_measured(found: types.League) -> str:
 
 
 def league_sentence(found: types.League) -> str:
-    """Say who is ahead, by how much over the best fixed setting of equal cost, and with what certainty.
-
-    Nobody is ahead without a test that it wins, or if another may be the best.
-    """
+    """Say who is ahead and who is behind, by their plausible ranks. Nobody is ahead if another may be the best."""
     wrong = summaries(misleading(found.health))
     if wrong:
         return " ".join(["No strategy is ahead.", *(f"{text[:1].upper()}{text[1:]}" for _, _, text in wrong)])
     if not found.ranked:
         return "Nothing can be ranked yet: no place has two strategies that were measured."
-    first, levels = found.ranked[0], types.levels_of(row.entry for row in found.rows)
+    levels = types.levels_of(row.entry for row in found.rows)
+
+    def names(rows: Sequence[types.LeagueRow]) -> str:
+        named = [f"{row.entry.name}{levels[row.entry]}" for row in rows[:_NAMED]]
+        return ", ".join(named) + (f" and {len(rows) - _NAMED} more" if len(rows) > _NAMED else "")
+
+    leaders = [row for row in found.ranked if row.rank and row.rank.rank_low == 1]
+    behind = [row for row in found.ranked if row not in leaders]
+    first = leaders[0]
     gain = first.over_fixed or first.gain
     rival = "the best fixed setting of equal cost" if first.over_fixed else "a fixed n of equal cost"
-    said = {
-        "gain": f"over {rival}",
-        "no gain": f"against {rival}, which is no clear difference",
-        "loss": f"against {rival}, which is better",
-    }[verdict(gain.low, gain.high)]
-    best = [row for row in found.ranked if row is first or (row.rank and row.rank.rank_low == 1)]
-    name, *rivals = (f"{row.entry.name}{levels[row.entry]}" for row in best)
-    more = f" and {len(rivals) - _NAMED} more" if len(rivals) > _NAMED else ""
-    lead = (
-        f"No strategy is clearly ahead. The best may be {', '.join([name, *rivals[:_NAMED]])}{more}. {name} has"
-        if rivals or not first.outcomes.wins
-        else f"{name} is ahead:"
-    )
-    return (
-        f"{lead} {points(gain)} {said}, on average over budgets from 1 to "
-        f"{' or '.join(f'{most:,}' for most in found.budgets)} samples; {tests_text(first.outcomes)}."
-    )
+    clear = "" if verdict(gain.low, gain.high) == "gain" else ", which is no clear difference"
+    if len(leaders) == 1:
+        lead = f"{names(leaders)} is ahead: {points(gain)} against {rival}{clear}."
+    else:
+        lead = f"No strategy is clearly ahead: {len(leaders)} of {len(found.ranked)} may be the best."
+    return f"{lead} Behind: {names(behind)}." if behind else lead
 
 
 def league_board(found: types.League) -> Board:

@@ -91,9 +91,9 @@ def _free_column(name: str) -> str:
 
 
 _OTHER_COLUMNS = ("cell_id", "number", "rows", "questions", "status", "reason")
-_ENDINGS = ("_low", "_high", "_standing", "_letters", with_terminal(""))
+_ENDINGS = ("_low", "_high", "_standing", with_terminal(""))
 MetricName = Annotated[Name, AfterValidator(_free_column)]
-"""The name of a column. Its interval, standing and letters are columns of their own."""
+"""The name of a column. Its interval and standing are columns of their own."""
 Text = Annotated[str, Field(max_length=200)]
 """A name that plugins give: of a plugin, or of a split."""
 Chosen = Annotated[list[Name], Field(min_length=1, max_length=1000)] | None

@@ -47,7 +47,7 @@ class Evidence:
     def errors(self, metrics: Sequence[str], calibrators: Sequence[str]) -> pd.DataFrame:
         """Return metrics of calibrators at every place, a row each, with their standings among themselves."""
         rows = self.calibration[self.calibration["calibrator"].isin(calibrators)].reset_index(drop=True)
-        rows = rows.assign(standing=standings(rows, self.compared, self.described)["standing"])
+        rows = rows.assign(standing=standings(rows, self.compared, self.described))
         return self.in_order(by_metric(rows, metrics))
 
     def strategies_of(self, table: str) -> pd.DataFrame:

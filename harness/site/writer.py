@@ -7,10 +7,16 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+import pandas as pd
+
 from prmcal.db.catalog import leaderboard, metrics, runs
+from prmcal.db.catalog import reliability as reliability_bins
 from prmcal.db.html import boards as html
+from prmcal.db.overview.competition import before_and_after, of_calibrators
 from prmcal.db.overview.query import league, overview
-from prmcal.db.reader import reading
+from prmcal.db.overview.types import Overview
+from prmcal.db.reader import Source, reading
+from prmcal.db.text.answer import QUESTION
 from prmcal.db.text.board import web_board
 from prmcal.db.text.formats import LEADERBOARDS
 from prmcal.errors import PrmcalError
@@ -21,6 +27,7 @@ from prmcal.harness.storage.folder import RunFolder
 from prmcal.harness.storage.store import write_atomically
 
 _HERE = Path(__file__).parent
+_SQUARE = 180  # points
 
 
 def write_page(directory: Path, out: Path) -> None:
@@ -40,6 +47,7 @@ def write_page(directory: Path, out: Path) -> None:
             raise PrmcalError(f"{directory} has no run to export. Run a grid with this output folder first.")
         frames, described = {name: leaderboard(source, name) for name in LEADERBOARDS}, metrics(source)
         ranked, strategies = overview(source), league(source)
+    competition = of_calibrators(ranked)
     tables = [
         {
             "name": name,
@@ -54,17 +62,41 @@ def write_page(directory: Path, out: Path) -> None:
     figures, styles = _figures(published) if can_draw() and len(frames["calibration"]) else ([], [])
     text = page(
         "run.html",
-        html.overview_style(),
+        html.style(),
         boards.boards_style(),
         *styles,
         script=boards.boards_script(),
+        question=QUESTION,
         run=ran.to_dict("records")[-1],
-        overview=_safe(html.overview_html(ranked, _row_link("calibration"))),
+        answer=_safe(html.answer_html(ranked)),
+        cards=_safe(html.cards_html(ranked)),
+        settings=_settings(published, ranked) if can_draw() else [],
+        ranking=_safe(html.ranking_html(ranked, competition, lambda name: "")),
+        competition=_safe(
+            html.competition_html(
+                competition, competition.rows, cell=_row_link("calibration"), row=lambda name: ""
+            )
+        ),
         league=_safe(html.league_html(strategies)) if strategies.rows else "",
         boards=tables,
         figures=figures,
     )
     write_atomically(out, text)
+
+
+def _settings(source: Source, ranked: Overview) -> list[dict[str, Any]]:
+    """Return the picture of each setting, before and after its repair by the first calibrator of the ranking."""
+    from prmcal.db.charts import legend, series_of, styled, svg_of
+    from prmcal.db.pictures import points_of, reliability
+
+    drawn = []
+    for names, cells in before_and_after(ranked).items():
+        bins = [reliability_bins(source, cell).assign(calibrator=name) for name, cell in cells.items()]
+        shown = legend(list(cells), lines=False, width=_SQUARE)
+        picture = reliability(points_of(pd.concat(bins)), series_of(list(cells), list(cells)), shown)
+        picture = styled(picture.properties(width=_SQUARE, height=_SQUARE))
+        drawn.append({"name": " · ".join(names), "svg": _safe(svg_of(picture))})
+    return drawn
 
 
 def _row_link(board: str) -> Callable[[str], str]:

@@ -11,7 +11,7 @@ from urllib.parse import quote
 import pytest
 
 from prmcal.dashboard.controls.widgets import ask, link
-from prmcal.dashboard.views import leaderboard
+from prmcal.dashboard.views import leaderboard, overview
 from prmcal.db import catalog
 from prmcal.db.metrics import cell_id
 from prmcal.db.run_folder import published_path
@@ -37,8 +37,8 @@ def test_the_first_pages_show_what_the_server_has_read_before(
             raise AssertionError
 
         monkeypatch.setattr(catalog, query.__name__, read_again)
-    leaderboard.show_overview(path)
-    leaderboard.show_ranking(path, "calibration")
+    overview.show(path)
+    leaderboard.show(path)
 
 
 def test_an_error_that_is_shown_again_and_again_does_not_grow(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import duckdb
@@ -12,15 +13,23 @@ import pandas as pd
 import pytest
 from scipy.stats import rankdata
 
-from prmcal.db.html.boards import overview_html, overview_style
+from prmcal.db.html import boards
 from prmcal.db.metrics import PLACE, RANKING_METRIC
-from prmcal.db.overview.query import overview
-from prmcal.db.overview.ranking import mean_over_places, means_over_places, rank_by_means, relative_cut
+from prmcal.db.overview.competition import competition, competition_frame, of_calibrators
+from prmcal.db.overview.query import league, overview
+from prmcal.db.overview.ranking import (
+    cut_of_chosen,
+    mean_over_places,
+    means_over_places,
+    rank_by_means,
+    relative_cut,
+)
 from prmcal.db.overview.reading import against_equal_cost
 from prmcal.db.overview.types import Overview
 from prmcal.db.queries.leaderboard import leaderboard
 from prmcal.db.statistics.intervals import bounded_interval, error_interval, skewed_interval
-from prmcal.db.text.overview import measured, ranking_board, ranking_legend, tiles
+from prmcal.db.text.answer import answer, winner
+from prmcal.db.text.overview import cards, measured, ranking_board, ranking_legend
 from tests.db import factory
 
 CALIBRATORS = ("none", "good", "best")
@@ -255,7 +264,6 @@ def test_a_grid_without_best_of_n_has_no_share_of_it(published: Path, tmp_path: 
         assert row.gain is not None and row.gain.budgets == ()
         assert (row.gain.share, row.gain.to_best_of_n) == (None, None)
         assert row.gain.samples.low < 20.0 < row.gain.samples.high
-    assert " and 20.0 samples a question " in tiles(found)[3].detail
 
 
 def test_places_with_other_budgets_have_their_own_share(
@@ -276,8 +284,6 @@ def test_places_with_other_budgets_have_their_own_share(
         assert row.gain.share.value == pytest.approx((20 / 64 + 20 / 32) / 2)
         assert row.gain.share.low < row.gain.share.value < row.gain.share.high
         assert row.gain.to_best_of_n == old.gain.to_best_of_n
-    assert " and 20.0 of 32 to 64 samples a question " in tiles(found)[3].detail
-    assert " against best-of-N: " in tiles(found)[3].detail
 
 
 def test_findings_are_about_the_places_of_the_best_calibrator(
@@ -295,15 +301,9 @@ def test_findings_are_about_the_places_of_the_best_calibrator(
     assert found.ranking[0].calibrator == whole.ranking[0].calibrator == "isotonic"
     uncalibrated = next(each for each in weak.ranking if each.calibrator == "uncalibrated")
     assert uncalibrated is not None and found.before == uncalibrated.errors != whole.before
-    assert tiles(found)[2] == tiles(weak)[2]
-    assert " of 32 samples a question " in tiles(found)[3].detail
-    assert " against best-of-32: " in tiles(found)[3].detail
+    assert cards(found)[0] == cards(weak)[0]
     assert "at a part of the places only" in ranking_legend(found)
     assert "at a part of the places only" not in ranking_legend(weak)
-    with duckdb.connect(str(tmp_path / "copy.duckdb")) as connection:
-        connection.execute("DELETE FROM cells WHERE calibrator = 'isotonic' AND leaderboard = 'scaling'")
-    told = "Best-of-n with and without IAS was not measured with the best calibrator."
-    assert tiles(overview(tmp_path / "copy.duckdb"))[3].detail == told
 
 
 def test_filters_recompute_the_ranking(published: Path, whole: Overview) -> None:
@@ -318,8 +318,9 @@ def test_filters_recompute_the_ranking(published: Path, whole: Overview) -> None
 def test_names_without_places_give_an_empty_overview(published: Path) -> None:
     empty = overview(published, prm=["no such PRM"])
     assert empty.ranking == ()
-    assert [tile.figure for tile in tiles(empty)] == ["unknown"] * 4
-    assert "<table" not in overview_html(empty, lambda cell: cell)
+    assert cards(empty) == ()
+    assert "<table" not in boards.ranking_html(empty, of_calibrators(empty), str)
+    assert answer(empty).startswith("Not known yet")
 
 
 def test_every_number_of_the_ranking_has_its_interval(whole: Overview) -> None:
@@ -339,8 +340,63 @@ def test_the_page_says_what_was_measured(whole: Overview) -> None:
     found = whole
     assert measured(found).startswith("3 calibrators at 4 places: 2 LLMs and 1 PRM on 2 data sets")
     assert "provisional" in measured(found)  # The run of the fixture has not ended.
-    page = overview_html(found, lambda cell: f"#{cell}")
+    board = of_calibrators(found)
+    page = boards.competition_html(
+        board, board.rows, cell=lambda cell: f"#{cell}", row=lambda name: f"?{name}"
+    )
     assert f'href="#{factory.FAILED_CELL}"' in page
     for name in factory.CALIBRATORS:
-        assert f'<th scope="row">{name}</th>' in page
-    assert ".ov-tile" in overview_style()
+        assert f'<th scope="row"><a href="?{name}"' in page
+
+
+def test_a_name_is_the_best_only_if_no_other_may_be(whole: Overview) -> None:
+    def said(*lowest: int) -> str:
+        rows = [replace(row, rank_low=low) for row, low in zip(whole.ranking, lowest, strict=True)]
+        return winner(of_calibrators(replace(whole, ranking=tuple(rows))))
+
+    assert [row.calibrator for row in whole.ranking] == ["isotonic", "temperature", "uncalibrated"]
+    assert said(1, 2, 2) == "isotonic is the best."
+    assert said(1, 1, 3) == "No clear winner: 2 of 2 calibrators may be the best."
+    assert said(1, 1, 1) == "No calibrator is clearly better than the uncalibrated scores."
+
+
+def test_the_repair_is_judged_on_other_questions_than_those_that_choose_it() -> None:
+    cuts = []
+    for seed in range(60):
+        draw = np.random.default_rng(seed)
+        # No calibrator repairs anything: all differ from the baseline by noise alone.
+        values = pd.concat(
+            values_of(seed, none=0.2).assign(
+                calibrator=name, value=lambda rows, draw=draw: rows["value"] + draw.normal(0, 0.3, len(rows))
+            )
+            for name in ("none", *"abcdefgh")
+        )
+        cut = cut_of_chosen(values, "none")
+        assert cut is not None
+        cuts.append((cut.value, cut.low <= 0 <= cut.high))
+    means, inside = np.array(cuts).T
+    # The best of eight on the same questions would seem to remove 5 standard errors of this mean.
+    assert abs(means.mean()) < 3 * means.std() / 60**0.5
+    assert inside.mean() >= 0.9
+    assert cut_of_chosen(values, "no such calibrator") is None
+
+
+def test_models_and_strategies_are_ranked_as_calibrators_are(published: Path) -> None:
+    table = leaderboard(published).set_index("cell_id")
+    found = competition(published, "llm", dataset=["nano-math"])
+    assert (found.kinds, found.settings) == (("dataset", "prm"), (("nano-math", "qwen"),))
+    cells = {row.name: row.cells["nano-math", "qwen"] for row in found.rows}
+    assert {name: cell.value for name, cell in cells.items()} == {
+        name: table.loc[cell.cell_id, RANKING_METRIC] for name, cell in cells.items()
+    }
+    assert all(cell.cell_id.endswith(f"{name}/qwen/uncalibrated/nano-math") for name, cell in cells.items())
+    assert [row.mean.value for row in found.rows if row.mean] == sorted(cell.value for cell in cells.values())
+    assert [row.rank.rank for row in found.rows if row.rank] == [1, 2]
+    frame = competition_frame(found)
+    assert list(frame["nano-math/qwen"]) == [row.cells["nano-math", "qwen"].value for row in found.rows]
+    assert competition(published, "prm").rows[0].rank is None  # without a rival
+    strategies, entries = competition(published, "strategy"), league(published)
+    assert [row.rank for row in strategies.rows] == [row.rank for row in entries.rows]
+    stored = leaderboard(published, "league").set_index("cell_id")["area_gain"]
+    cells_of = [cell for row in strategies.rows for cell in row.cells.values() if cell.status == "done"]
+    assert {cell.cell_id: cell.value for cell in cells_of} == stored.dropna().to_dict()

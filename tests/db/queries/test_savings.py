@@ -10,7 +10,7 @@ import pytest
 from prmcal.arrays import Floats
 from prmcal.db.overview.ranking import FixedRivals, fixed_rivals, saving
 from prmcal.db.overview.types import Entry, Saving
-from prmcal.db.text.overview import _saved
+from prmcal.db.text.overview import _share
 
 BUDGETS = (2, 4, 8, 16, 32)
 FIXED, *RULES = [Entry("best-of-n"), Entry("a"), Entry("b")]
@@ -62,7 +62,7 @@ def test_the_setting_itself_saves_nothing_and_a_worse_rule_loses() -> None:
     assert (same.share.value, same.share.low, same.share.high) == pytest.approx((0, 0, 0), abs=1e-6)
     worse = found(lambda chances, samples: fixed(chances, samples / 2))
     assert worse.share.high < 0
-    assert "the rule needs more samples" in _saved(worse)[1]
+    assert _share("", worse.share, "none shown", "").figure == "none shown"
 
 
 def test_the_best_rule_is_chosen_and_an_accuracy_out_of_reach_counts() -> None:
@@ -113,4 +113,3 @@ def test_the_interval_contains_the_saving_of_the_best_of_equal_rules() -> None:
 def test_without_a_rule_there_is_no_saving() -> None:
     assert saving(rivals(fixed), [], [FIXED]) is None
     assert saving([], [1], [FIXED, RULES[0]]) is None
-    assert _saved(None)[0] == "unknown"
