@@ -92,13 +92,22 @@ def competition_html(
 
 
 def cells_html(
-    board: Board, *, row: Link, sort: Link, sorted_by: str = "", chosen: Sequence[str] = ()
+    board: Board,
+    *,
+    row: Link,
+    sort: Link = lambda _: "",
+    sorted_by: str = "",
+    chosen: Sequence[str] = (),
+    hide: bool = False,
 ) -> str:
     """Return a table of cells, one column for each metric with its interval in it.
 
     `row` gives the address that chooses a cell by its identifier, and `sort` that of the order by the key of a column.
+    With `hide`, a page can hide the columns that only some readers want.
     """
     return template("cells.html").render(
+        title=board.title,
+        hide=hide,
         columns=board.columns,
         rows=list(zip(board.cells, board.rows, strict=True)),
         row=row,

@@ -1,7 +1,7 @@
 """Pages that need no server: the results of a run as one file, and what all pages share.
 
     writer                  the page of a run
-    boards, boards.js, .css its leaderboards as tables that sort and search
+    boards.js               its tables sort and search
     run.html                what the page shows
     page.html, style.css    what all pages share, also the report of an audit
 

@@ -1,33 +1,43 @@
-// The boards of a page. A row is named by the address, as in #calibration.row=CELL.
+// The tables of a page sort by a click on a head and search by words. A row is named by the address, as in
+// #calibration.row=CELL.
 const boards = [...document.querySelectorAll("[data-table]")].map((root) => {
-  const data = JSON.parse(document.getElementById(`${root.dataset.table}-data`).textContent);
-  const table = document.createElement("table");
-  table.className = "display compact";
-  table.setAttribute("aria-label", data.title);
-  const legend = document.createElement("p");
-  legend.className = "legend";
-  legend.textContent = data.legend;
-  root.classList.add("leaderboard");
-  root.append(table, legend);
-  const { dt } = new ITable(table, {
-    ...data.options,
-    createdRow: (row, _, place) => {
-      if (data.cells.length) row.dataset.cell = data.cells[place];
-    },
+  const body = root.querySelector("tbody");
+  const rows = [...body.rows];
+  const heads = [...root.querySelectorAll("thead th")];
+  const field = root.querySelector("input[type=search]");
+  let column = -1;
+  let sign = 1;
+  const compare = (one, other) => {
+    const [a, b] = [one, other].map((row) => row.cells[column]);
+    if (a.dataset.number === undefined && b.dataset.number === undefined)
+      return sign * a.textContent.localeCompare(b.textContent);
+    const [x, y] = [a, b].map((cell) => parseFloat(cell.dataset.number));
+    return isNaN(x) || isNaN(y) ? isNaN(x) - isNaN(y) : sign * (x - y);
+  };
+  const show = () => {
+    const words = field.value.toLowerCase().split(/\s+/);
+    const shown = rows.filter((row) => words.every((word) => row.textContent.toLowerCase().includes(word)));
+    body.replaceChildren(...(column < 0 ? shown : shown.sort(compare)));
+  };
+  heads.forEach((head, place) => {
+    head.addEventListener("click", () => {
+      sign = column === place ? -sign : 1;
+      column = place;
+      for (const other of heads) other.removeAttribute("aria-sort");
+      head.setAttribute("aria-sort", sign > 0 ? "ascending" : "descending");
+      show();
+    });
   });
-  const scroll = table.parentElement;
-  scroll.tabIndex = 0;
-  scroll.setAttribute("role", "region");
-  scroll.setAttribute("aria-label", `Rows: ${data.title}`);
+  field.addEventListener("input", show);
   const mark = () => {
     const wanted = new URLSearchParams(location.hash.slice(1)).get(`${root.dataset.table}.row`);
-    const place = data.cells.indexOf(wanted);
-    for (const row of table.querySelectorAll("[aria-current]")) row.removeAttribute("aria-current");
-    if (place < 0) return;
-    if (!dt.rows({ search: "applied" }).indexes().toArray().includes(place)) dt.search("").draw();
-    const order = dt.rows({ order: "current", search: "applied" }).indexes().toArray();
-    dt.page(Math.floor(order.indexOf(place) / dt.page.len())).draw("page");
-    const row = dt.row(place).node();
+    for (const row of rows) row.removeAttribute("aria-current");
+    const row = rows.find((row) => row.dataset.cell === wanted);
+    if (!row) return;
+    if (!row.isConnected) {
+      field.value = "";
+      show();
+    }
     row.setAttribute("aria-current", "true");
     row.scrollIntoView({ block: "center" });
   };
@@ -35,7 +45,3 @@ const boards = [...document.querySelectorAll("[data-table]")].map((root) => {
   return mark;
 });
 addEventListener("hashchange", () => boards.forEach((mark) => mark()));
-const dark = matchMedia("(prefers-color-scheme: dark)");
-const paint = () => document.documentElement.classList.toggle("dark", dark.matches);
-dark.addEventListener("change", paint);
-paint();

@@ -22,7 +22,6 @@ from prmcal.db.text.formats import LEADERBOARDS
 from prmcal.errors import PrmcalError
 from prmcal.harness.report.evidence import read_evidence
 from prmcal.harness.report.writer import can_draw
-from prmcal.harness.site import boards
 from prmcal.harness.storage.folder import RunFolder
 from prmcal.harness.storage.store import write_atomically
 
@@ -53,7 +52,9 @@ def write_page(directory: Path, out: Path) -> None:
             "name": name,
             "title": LEADERBOARDS[name].title,
             "description": LEADERBOARDS[name].description,
-            "data": boards.board_json(web_board(frame, name, described), _row_link(name)),
+            "cells": _safe(
+                html.cells_html(web_board(frame, name, described), row=_row_link(name), hide=True)
+            ),
             "csv": base64.b64encode(frame.to_csv(index=False, lineterminator="\n").encode()).decode(),
         }
         for name, frame in frames.items()
@@ -63,9 +64,8 @@ def write_page(directory: Path, out: Path) -> None:
     text = page(
         "run.html",
         html.style(),
-        boards.boards_style(),
         *styles,
-        script=boards.boards_script(),
+        script=(_HERE / "boards.js").read_text(encoding="utf-8").rstrip(),
         question=QUESTION,
         run=ran.to_dict("records")[-1],
         answer=_safe(html.answer_html(ranked)),
