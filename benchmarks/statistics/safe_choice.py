@@ -75,7 +75,6 @@ WORLDS = {
     "AUC .90, answers differ": World(0.90, 30.0, (1.0, 1.0)),
     "scores reversed": World(0.30, 1.0, (0.3, 1.0)),
     "AUC .50, votes hurt": World(0.5, 0.3, (1.0, 2.0)),
-    "AUC .52, answers agree": World(0.52, 0.6, (0.5, 1.0)),
 }
 
 
@@ -140,8 +139,7 @@ def measured(title: str, pool: Pool, resamples: int) -> list[str]:
         cells.append("/".join(f"{100 * each:.1f}" for each in gains.mean(axis=0)))
         most = np.maximum(most, broken.mean(axis=0))
         print(f"{title}, {questions} questions: {cells[-1]}, broken {broken.mean(axis=0)}", flush=True)
-    largest = f"{100 * (truth.max() - truth[0]):.1f}"
-    return [title, f"{truth[0]:.3f}", largest, *cells, "/".join(f"{each:.3f}" for each in most)]
+    return [title, *cells, "/".join(f"{each:.3f}" for each in most)]
 
 
 class Test:
@@ -169,6 +167,8 @@ class Test:
         gains = self.table - self.table[0]
         mean, product = gains @ counts / n, (gains * counts) @ gains.T / n
         varied = np.diag(product) - mean**2 > 1e-12
+        if not varied.any():
+            return [0]
         scaled = (gains - mean[:, None])[varied] * np.sqrt(counts)
         values, vectors = np.linalg.eigh(np.corrcoef(np.concatenate([scaled, -scaled], axis=1)))
         normal = self.random.standard_normal((len(values), 1000))
@@ -224,8 +224,8 @@ def main() -> None:
     with ProcessPoolExecutor() as workers:
         cells = list(workers.map(measured, *zip(*every, strict=True), [resamples] * len(every)))
     first, *others = CALIBRATION
-    head = f"| pool | pass@1 | largest gain | {first} questions | {' | '.join(map(str, others))} | broken |"
-    rows = [head, f"|{' --- |' * (len(CALIBRATION) + 4)}", *(f"| {' | '.join(each)} |" for each in cells)]
+    head = f"| pool | {first} questions | {' | '.join(map(str, others))} | broken |"
+    rows = [head, f"|{' --- |' * (len(CALIBRATION) + 2)}", *(f"| {' | '.join(each)} |" for each in cells)]
     print("\n".join(rows))
     if document:
         insert(document, "safe choice", rows)

@@ -94,8 +94,6 @@ class Measured:
     """The calibrator that is chosen on all questions; "" if none is better than the scores as they are."""
     gains: dict[str, Number]
     """The same cut by each calibrator, without a choice."""
-    after: Number
-    """Signed error of the chosen calibrator on questions that it has not seen."""
     reliability: dict[str, tuple[Bin, ...]]
     """Bins of equally many prefixes: of the scores "as they are", and "calibrated" on questions that the fit and the
     choice have not seen."""
@@ -192,7 +190,6 @@ def measured(found: Scored) -> Measured:
             name: over_folds(squared - (honest[name] - rows.label) ** 2, rows, gain_interval)
             for name in names
         },
-        after=over_folds(selected - rows.label, rows, signed_interval),
         reliability={
             "as they are": _bins(rows.reward, rows),
             **({"calibrated": _bins(selected, rows)} if chosen else {}),

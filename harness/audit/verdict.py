@@ -8,7 +8,7 @@ import pandas as pd
 from prmcal.db.overview.types import UNKNOWN, Quantity
 from prmcal.db.text.formats import counted, number
 from prmcal.db.text.overview import quantity
-from prmcal.harness.audit.choices import DEFAULT, Choices
+from prmcal.harness.audit.choices import DEFAULT, Choice, Choices
 from prmcal.harness.audit.detection import CATEGORIES, PRM_SCORES, PUBLISHED, WORDS
 from prmcal.harness.audit.estimates import LEAST_INFORMATIVE, LEAST_MIXED, Measured, Number
 from prmcal.harness.audit.readings import Read, sentences
@@ -188,18 +188,23 @@ def advice(choices: Choices | None) -> Iterator[str]:
         return
     best, gain, chance = choices.best, choices.best.against, choices.p_value
     luck = "p < 0.001" if chance < 0.001 else f"p = {chance:.2g}"
-    told = f"{quantity(gain, signed=True)} over one sample ({number(choices.rows[0].accuracy.value)}), {luck}"
-    named = f"'{best.name}', {best.samples:.3g} samples"
-    if choices.is_promised:
-        yield f"Use {named}: {told}; at 90% not below it nor 5 points below equal cost."
+    one = f"one sample ({number(choices.rows[0].accuracy.value)})"
+    told = f"{_drawn(best)}: {quantity(gain, signed=True)} over {one}, {luck}"
+    if best.name == choices.rows[0].name:
+        yield f"No way to use several samples is better here than {one}."
+    elif choices.is_promised:
+        yield f"Use {told}; at 90% not below it nor 5 points below equal cost."
     elif chance < _SURE:
-        yield f"A gain is likely, not promised: {named}: {told}."
+        yield f"A gain is likely, not promised: {told}."
     else:
-        yield f"No clear gain from several samples; most likely {named}: {told}."
+        yield f"No clear gain from several samples; most likely {told}."
     default = choices.rows[-1]
     if default.name.startswith(DEFAULT) and default.name != best.name:
-        drawn = f"'{DEFAULT}', {default.samples:.3g} samples"
-        yield f"The default of prmcal ask, {drawn}: {quantity(default.against, signed=True)}."
+        yield f"The default of prmcal ask, {_drawn(default)}: {quantity(default.against, signed=True)}."
+
+
+def _drawn(way: Choice) -> str:
+    return f"'{way.name}', {way.samples:.3g} sample{'s' if way.samples > 1 else ''}"
 
 
 def compared(choices: Choices) -> str:
