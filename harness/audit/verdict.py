@@ -1,6 +1,7 @@
 """The answer of an audit in words, for a terminal and for its report, and its numbers as tables."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pandas as pd
@@ -200,7 +201,8 @@ def advice(choices: Choices | None) -> Iterator[str]:
         yield f"No clear gain from several samples; most likely {told}."
     default = choices.rows[-1]
     if default.name.startswith(DEFAULT) and default.name != best.name:
-        yield f"The default of prmcal ask, {_drawn(default)}: {quantity(default.against, signed=True)}."
+        drawn = _drawn(replace(default, name=DEFAULT))
+        yield f"The default of prmcal ask, {drawn}: {quantity(default.against, signed=True)}."
 
 
 def _drawn(way: Choice) -> str:
