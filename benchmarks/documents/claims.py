@@ -123,7 +123,7 @@ def nano_places(figures: Figures) -> dict[str, str]:
             (signed["nano-weak"] > signed["nano-middle"]) & (signed["nano-middle"] > signed["nano-strong"])
         ),
         "harder": _not_at(apart["nano-aime"] > apart["nano-math"]),
-        "lora": f"{_not_at(beaten)}, and surely {_not_at(sure)}",
+        "lora": f"{_not_at(beaten)}, and clearly {_not_at(sure)}",
         "far": _not_at(isotonic["signed_error_low"] > 0),
         "far span": f"{isotonic[_ERROR].min():+.2f} to {isotonic[_ERROR].max():+.2f}",
         "kept": _not_at(accuracy["best-of-n + IAS"] >= accuracy["best-of-n"]),

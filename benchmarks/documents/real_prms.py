@@ -207,7 +207,7 @@ def real_findings() -> list[str]:
 
 
 def higher_at_5() -> int:
-    """Return in how many pools the errors at level 5 lie surely above those at level 1."""
+    """Return in how many pools the errors at level 5 lie clearly above those at level 1."""
     easy, hard = (
         own.set_index("pool") for level, own in kept_in(KEPT, "levels").groupby("level") if level in (1, 5)
     )

@@ -115,7 +115,7 @@ def _findings(figures: Figures) -> str:
     also = "" if _PAPERS in best.index[:2] else f", and the paper's `{_PAPERS}` by {_percents(papers, 'cut')}"
     first = figures.league.iloc[0]
     at = nano_places(figures)
-    gains = "no rule surely gains" if first["area_gain_low"] <= 0 else "some rules gain"
+    gains = "no rule clearly gains" if first["area_gain_low"] <= 0 else "some rules gain"
     sentences = (
         f"Raw scores are too high by {measured(raw, 'signed_error')} on average, {at['too high']}.",
         f"The best calibrators lower the corrected Brier score: {cuts}{also}.",

@@ -118,7 +118,7 @@ def smollm_findings() -> list[str]:
         f"Best-of-16 by the head is right on {measured(best[HEAD], 'accuracy')} of the stories, and one sample on "
         f"{measured(one, 'accuracy')}: {points(to_one[HEAD])} points. By Yes or No it is worse than one sample, "
         f"{points(to_one[YES_NO])}. A majority vote, which needs no PRM, has {measured(vote, 'accuracy')}: the head "
-        f"differs by {points(to_vote)} points (n = {n}). So a PRM helps at 1 of 2 places, and surely beats a vote at "
+        f"differs by {points(to_vote)} points (n = {n}). So a PRM helps at 1 of 2 places, and clearly beats a vote at "
         "none.",
         f"Isotonic regression changes the corrected Brier score of Yes or No by {_ends(isotonic[YES_NO])}, and that of "
         f"the head by {_ends(isotonic[HEAD])} (n = {n}): it helps at 1 of 2 places, not where the scores are nearly "
@@ -155,8 +155,8 @@ def smollm_claims() -> dict[str, str]:
         "too high": f"Yes or No: {measured(raw[YES_NO], 'signed_error')}; a head that was fitted to outcomes: "
         f"{measured(raw[HEAD], 'signed_error')} (n = {n}). Above 0 at 1 of 2 places, not at 1.",
         "kept": f"Between {points(worst)} and {points(kept.loc[kept['difference'].idxmax()])} points at {len(kept)} "
-        f"pairs of PRM and calibrator; surely lower at {(kept['difference_high'] < 0).sum()}. Against a fixed n of the "
-        f"same cost at worst {points(against)} (n = {n}).",
+        f"pairs of PRM and calibrator; clearly lower at {(kept['difference_high'] < 0).sum()}. Against a fixed n of "
+        f"the same cost at worst {points(against)} (n = {n}).",
         "raw": f"With the head's own scores {points(own)} points with {measured(samples, 'samples', 1)} of 16 samples "
         f"(n = {n}).",
     }

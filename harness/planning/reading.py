@@ -54,13 +54,28 @@ def read_grid(path: Path) -> GridSpec:
     with reading(f"The grid file {path} cannot be read", kind=GridError):
         text = path.read_text(encoding="utf-8")
     with reading(f"The grid file {path} is not valid YAML", kind=GridError):
-        data = _beside(yaml.safe_load(text), path.parent)
+        data = _beside(yaml.load(text, _OnceLoader), path.parent)
     if not isinstance(data, dict):
         raise GridError(
             f"The grid file {path} must contain a mapping with the keys {', '.join(GridSpec.model_fields)}."
         )
     spec = grid_of(data, f"The grid file {path}")
     return spec.model_copy(update={"plugins": [str((path.parent / file).resolve()) for file in spec.plugins]})
+
+
+class _OnceLoader(yaml.SafeLoader):
+    """Refuses a key that a mapping has twice, of which YAML would silently keep the last."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        """Return the mapping of a node."""
+        keys: set[str] = set()
+        for key, _ in node.value:
+            if str(key.value) in keys and key.tag != "tag:yaml.org,2002:merge":
+                raise ValueError(
+                    f"the key '{key.value}' is given a second time in line {key.start_mark.line + 1}"
+                )
+            keys.add(str(key.value))
+        return super().construct_mapping(node, deep)
 
 
 def _beside(data: Any, folder: Path, argument: bool = False) -> Any:

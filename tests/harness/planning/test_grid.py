@@ -36,6 +36,11 @@ def test_a_bare_name_is_the_plugin_of_that_name(tmp_path: Path) -> None:
     assert grid.calibration.split == "calibration"
 
 
+def test_a_key_that_is_given_twice_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(GridError, match=r"the key 'calibrators' is given a second time in line \d+"):
+        read(tmp_path, f"{GRID}\ncalibrators: [isotonic]\n")
+
+
 def test_an_argument_of_a_plugin_outside_of_its_arguments_is_explained(tmp_path: Path) -> None:
     with pytest.raises(GridError, match="What a plugin takes belongs under `arguments`"):
         read(
