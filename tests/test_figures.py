@@ -14,14 +14,10 @@ from benchmarks.evidence.world import aims, statistics
 
 AGAIN = "Run the nano grid, then `python -m benchmarks.documents runs/nano runs/demo`."
 
-MISSED = {
-    "AUC of the last score within a question, on nano-math",
-    "the same on nano-aime, out of distribution",
-}
-"""The aims of the nano models that their model card says are missed."""
+MISSED = {"the same on nano-aime, out of distribution"}
+"""The aim of the nano models that their model card says is missed."""
 
 
-@pytest.mark.xfail(strict=True, reason="The figures are of a run before keys followed from parameters.")
 def test_figures_are_of_the_grid_as_it_is_now() -> None:
     assert load().about["keys"] == keys_of_the_nano_grid(), f"The figures are of other keys. {AGAIN}"
 

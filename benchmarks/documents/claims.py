@@ -66,7 +66,7 @@ def pool_findings() -> list[str]:
     return [
         *real_findings(),
         f"`{_RULE}` was less accurate than the best fixed number of samples of its cost at {len(lost)} of {len(own)} "
-        f"places and more accurate at {len(won)}, by up to {points(best)} points (n = {best['questions']}).",
+        f"settings and more accurate at {len(won)}, by up to {points(best)} points (n = {best['questions']}).",
     ]
 
 
@@ -83,17 +83,14 @@ def default_rule() -> str:
     best = own.loc[own["difference"].idxmax()]
     return paragraph(
         f"`{_RULE}` is the default of `prmcal ask`. Against the best fixed setting of its cost it has {told} at "
-        f"{len(own)} places of shipped pools, {100 * own['difference'].mean():+.1f} points on average, at best "
+        f"{len(own)} settings of shipped pools, {100 * own['difference'].mean():+.1f} points on average, at best "
         f"{points(best)} (n = {best['questions']}). `ESC` has {of_esc} at {len(others)}."
     )
 
 
-def _not_at(holds: pd.Series) -> str:
-    """Return at how many places something holds, and at how many not."""
-    count = int(holds.sum())
-    return f"at {count} of {len(holds)} places" + (
-        f", not at {len(holds) - count}" if count < len(holds) else ""
-    )
+def _held_in(holds: pd.Series) -> str:
+    """Return in how many settings something holds."""
+    return f"in {int(holds.sum())} of {len(holds)} settings"
 
 
 def _errors(figures: Figures) -> pd.DataFrame:
@@ -116,17 +113,17 @@ def nano_places(figures: Figures) -> dict[str, str]:
     far = table[table["dataset"] == "nano-aime"]
     isotonic = far[far["calibrator"] == "isotonic"]
     return {
-        "too high": _not_at(errors["signed_error_low"] > 0),
-        "best": _not_at(good),
-        "fixed": _not_at(fixed),
-        "weaker": _not_at(
+        "too high": _held_in(errors["signed_error_low"] > 0),
+        "best": _held_in(good),
+        "fixed": _held_in(fixed),
+        "weaker": _held_in(
             (signed["nano-weak"] > signed["nano-middle"]) & (signed["nano-middle"] > signed["nano-strong"])
         ),
-        "harder": _not_at(apart["nano-aime"] > apart["nano-math"]),
-        "lora": f"{_not_at(beaten)}, and clearly {_not_at(sure)}",
-        "far": _not_at(isotonic["signed_error_low"] > 0),
+        "harder": _held_in(apart["nano-aime"] > apart["nano-math"]),
+        "lora": f"{_held_in(beaten)}, and clearly {_held_in(sure)}",
+        "far": _held_in(isotonic["signed_error_low"] > 0),
         "far span": f"{isotonic[_ERROR].min():+.2f} to {isotonic[_ERROR].max():+.2f}",
-        "kept": _not_at(accuracy["best-of-n + IAS"] >= accuracy["best-of-n"]),
+        "kept": _held_in(accuracy["best-of-n + IAS"] >= accuracy["best-of-n"]),
     }
 
 
@@ -171,7 +168,7 @@ def claims(figures: Figures) -> str:
         ),
         (
             "More so for harder questions.",
-            f"Surely at level 5 above level 1 in {higher_at_5()} of {len(last)} pools of PRMs. A score that knows "
+            f"Clearly at level 5 above level 1 in {higher_at_5()} of {len(last)} pools of PRMs. A score that knows "
             "nothing does this too.",
             "Not measured.",
             f"nano-aime above nano-math {at['harder']}.",
@@ -217,7 +214,7 @@ def claims(figures: Figures) -> str:
             "Not possible: a search samples anew.",
             "Not run.",
             f"IAS of M with `{_PAPERS}` takes {spent[adaptive].min():.2f} to {spent[adaptive].max():.2f} of the steps; "
-            f"its accuracy is not lower {_not_at(searches[adaptive] >= searches['beam search'])} (n = 100 and 60).",
+            f"its accuracy is not lower {_held_in(searches[adaptive] >= searches['beam search'])} (n = 100 and 60).",
             "`prmcal run paper` on GPUs.",
         ),
         (

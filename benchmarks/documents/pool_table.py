@@ -130,13 +130,13 @@ def page(found: list[Compared]) -> str:
     for each in found:
         rules.setdefault(each.rule, []).append(each)
     lines = [
-        f"| rule | {len({each.place for each in found})} places: W-T-L | points | loses at |",
+        f"| rule | {len({each.place for each in found})} settings: W-T-L | points | loses at |",
         "|" + " --- |" * 4,
     ]
     for rule, own in sorted(rules.items(), key=lambda each: _standing(each[1])):
         counts = [sum(each.outcome == outcome for each in own) for outcome in ("won", "tied", "lost")]
         lost = [each.place for each in own if each.outcome == "lost"]
-        named = "; ".join(lost) if len(lost) < _MANY else f"{len(lost)} places"
+        named = "; ".join(lost) if len(lost) < _MANY else f"{len(lost)} settings"
         mean = np.mean([each.difference.value for each in own])
         lines.append(f"| {rule} | {'-'.join(map(str, counts))} | {100 * mean:+.1f} | {named} |")
     return "\n".join(lines)

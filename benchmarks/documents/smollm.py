@@ -114,14 +114,14 @@ def smollm_findings() -> list[str]:
     return [
         f"Read as probabilities, its own Yes or No is too high by {measured(raw[YES_NO], 'signed_error')}. The scores "
         f"of a value head, which was fitted to the outcomes of other stories, are off by "
-        f"{measured(raw[HEAD], 'signed_error')}, so too high at 1 of 2 places, not at 1 (n = {n}).",
+        f"{measured(raw[HEAD], 'signed_error')}, so too high in 1 of 2 settings (n = {n}).",
         f"Best-of-16 by the head is right on {measured(best[HEAD], 'accuracy')} of the stories, and one sample on "
         f"{measured(one, 'accuracy')}: {points(to_one[HEAD])} points. By Yes or No it is worse than one sample, "
         f"{points(to_one[YES_NO])}. A majority vote, which needs no PRM, has {measured(vote, 'accuracy')}: the head "
-        f"differs by {points(to_vote)} points (n = {n}). So a PRM helps at 1 of 2 places, and clearly beats a vote at "
-        "none.",
+        f"differs by {points(to_vote)} points (n = {n}). So a PRM helps in 1 of 2 settings, and clearly beats a vote "
+        "in none.",
         f"Isotonic regression changes the corrected Brier score of Yes or No by {_ends(isotonic[YES_NO])}, and that of "
-        f"the head by {_ends(isotonic[HEAD])} (n = {n}): it helps at 1 of 2 places, not where the scores are nearly "
+        f"the head by {_ends(isotonic[HEAD])} (n = {n}): it helps in 1 of 2 settings, not where the scores are nearly "
         "right.",
     ]
 
@@ -153,7 +153,7 @@ def smollm_claims() -> dict[str, str]:
     samples = _row(kept_in(KEPT, "scaling"), prm=HEAD, strategy=IAS, calibrator=RAW)
     return {
         "too high": f"Yes or No: {measured(raw[YES_NO], 'signed_error')}; a head that was fitted to outcomes: "
-        f"{measured(raw[HEAD], 'signed_error')} (n = {n}). Above 0 at 1 of 2 places, not at 1.",
+        f"{measured(raw[HEAD], 'signed_error')} (n = {n}). Above 0 in 1 of 2 settings.",
         "kept": f"Between {points(worst)} and {points(kept.loc[kept['difference'].idxmax()])} points at {len(kept)} "
         f"pairs of PRM and calibrator; clearly lower at {(kept['difference_high'] < 0).sum()}. Against a fixed n of "
         f"the same cost at worst {points(against)} (n = {n}).",

@@ -31,7 +31,7 @@ def answer(found: Overview) -> str:
     sentences = []
     if error is not None:
         said = {"gain": "are too high", "loss": "are too low", "no gain": "are right on average"}
-        sentences.append(f"Its scores {said[verdict(error.low, error.high)]}.")
+        sentences.append(f"The scores {said[verdict(error.low, error.high)]}.")
     if found.repair is not None:
         repaired = verdict(found.repair.low, found.repair.high) == "gain"
         sentences.append("Calibration repairs them." if repaired else "No repair is clear.")

@@ -23,12 +23,12 @@ class Tile(NamedTuple):
 
 
 def measured(found: types.Overview) -> str:
-    """Say what was measured, such as "6 calibrators at 18 places: 3 LLMs, 3 PRMs and 2 data sets ..."."""
+    """Say what was measured, such as "6 calibrators in 18 settings: 3 LLMs, 3 PRMs and 2 data sets ..."."""
     calibrators = counted(len(found.ranking), "calibrator")
     kinds = {"llm": "LLM", "prm": "PRM", "dataset": "data set"}
     llms, prms, datasets = (counted(found.cells[kind].nunique(), name) for kind, name in kinds.items())
-    places = counted(found.places, "place")
-    text = f"{calibrators} at {places}: {llms} and {prms} on {datasets} {extent(found)}"
+    places = counted(found.places, "setting")
+    text = f"{calibrators} in {places}: {llms} and {prms} on {datasets} {extent(found)}"
     if found.running:
         text += " The run is in progress: all numbers are provisional."
     return text
@@ -121,7 +121,7 @@ def ranking_board(found: types.Overview) -> Board:
 def _column(found: types.Overview, metric: str, weight: int) -> Column:
     described = found.metrics[metric]
     values = tuple(quantity(row.errors.get(metric)) for row in found.ranking)
-    about = f"{described.description} Mean over places; {described.direction}."
+    about = f"{described.description} Mean over settings; {described.direction}."
     return Column(described.title, values, weight, about=about)
 
 
@@ -160,9 +160,9 @@ _NAMED = 3
 
 
 def league_measured(found: types.League) -> str:
-    """Say what was measured, such as "12 strategies at 18 places (nano-math with 100 questions)."."""
-    entries, places = counted(len(found.rows), "entry", "entries"), counted(found.places, "place")
-    return f"{entries} at {places} {extent(found)}"
+    """Say what was measured, such as "12 strategies in 18 settings (nano-math with 100 questions)."."""
+    entries, places = counted(len(found.rows), "entry", "entries"), counted(found.places, "setting")
+    return f"{entries} in {places} {extent(found)}"
 
 
 def league_sentence(found: types.League) -> str:
@@ -171,7 +171,7 @@ def league_sentence(found: types.League) -> str:
     if wrong:
         return " ".join(["No strategy is ahead.", *(f"{text[:1].upper()}{text[1:]}" for _, _, text in wrong)])
     if not found.ranked:
-        return "Nothing can be ranked yet: no place has two strategies that were measured."
+        return "Nothing can be ranked yet: no setting has two strategies that were measured."
     levels = types.levels_of(row.entry for row in found.rows)
 
     def names(rows: Sequence[types.LeagueRow]) -> str:

@@ -14,12 +14,16 @@ from rich.cells import cell_len
 from prmcal.db.catalog import metrics as described_metrics
 from prmcal.db.catalog import plugins
 from prmcal.db.metrics import PLACE, Leaderboard
+from prmcal.db.overview.competition import of_calibrators
 from prmcal.db.overview.query import league, league_frame, overview, ranking_frame
 from prmcal.db.overview.types import League, Overview
 from prmcal.db.queries.leaderboard import leaderboard as cells_of
+from prmcal.db.text.answer import answer, cautions, extent, winner
+from prmcal.db.text.bars import bars
 from prmcal.db.text.board import Board, Column, leaderboard_board
-from prmcal.db.text.formats import LEADERBOARDS, counted
+from prmcal.db.text.formats import LEADERBOARDS
 from prmcal.db.text.overview import (
+    cards,
     league_board,
     league_measured,
     league_sentence,
@@ -27,7 +31,6 @@ from prmcal.db.text.overview import (
     ranking_board,
     tiles,
 )
-from prmcal.db.text.verdict import bars, caution, verdict_sentences
 from prmcal.errors import PrmcalError
 from prmcal.harness.cli import options
 from prmcal.harness.cli.options import WORDS, option
@@ -106,42 +109,47 @@ def render_leaderboard(
 
 
 def overview_text(ranking: Overview, directory: Path, width: int | None = None) -> str:
-    """Return the overview of a run: three sentences, the ranking, one line of caution, and what to read next."""
+    """Return the overview of a run: the answer, three numbers, the ranking, cautions, and what to read next."""
     folder = shlex.quote(str(directory))
-    more = f"prmcal leaderboard {folder} --explain"
-    columns, left_out = bars(ranking) if ranking.ranking else ((), 0)
-    notes = [f"{counted(left_out, 'calibrator')} more."] if left_out else []
-    if len({row.bracket for row in ranking.ranking}) < len(ranking.ranking):
-        notes.append("A bracket joins calibrators that no test tells apart.")
-    notes.append(caution(ranking))
+    notes = [winner(of_calibrators(ranking))] if ranking.ranking else []
+    titles = dict.fromkeys(title.lower() for title, _, _ in cautions(ranking))
+    if titles:
+        notes.append(f"Caution: {', '.join(titles)}.")
     parts = [
-        "\n".join(wrapped(sentence, width, hanging="  ") for sentence in verdict_sentences(ranking)),
-        *([fit(columns, width).text] if columns else []),
-        wrapped(" ".join(filter(None, notes)), width),
-        f"Next: {more}\n      prmcal dashboard {folder}",
+        wrapped(f"{answer(ranking)} ({extent(ranking)})", width),
+        _titled([(tile.title, tile.figure, tile.detail) for tile in cards(ranking)], width),
+        fit(bars(ranking), width).text if ranking.ranking else "",
+        wrapped(" ".join(notes), width),
+        f"Next: prmcal leaderboard {folder} --explain\n      prmcal dashboard {folder}",
     ]
     return "\n\n".join(filter(None, parts)) + "\n"
 
 
-def explained_text(found: Overview, directory: Path, width: int | None = None) -> str:
+def explained_text(ranking: Overview, directory: Path, width: int | None = None) -> str:
     """Return the overview in full: what was measured, the findings in words, and the ranking with all that is known."""
     folder = shlex.quote(str(directory))
-    titled = [(each.title, f"{each.figure}: {each.detail}") for each in tiles(found)]
-    longest = max(cell_len(title) for title, _ in titled) + 2
     parts = [
-        wrapped(measured(found), width),
-        "\n".join(
-            f"{title:{longest}}{wrapped(text, width, indent=' ' * longest)[longest:]}"
-            for title, text in titled
-        ),
-        *([_ranked(ranking_board(found), width)] if found.ranking else []),
+        wrapped(measured(ranking), width),
+        _titled([(tile.title, tile.figure, tile.detail) for tile in tiles(ranking)], width),
+        _ranked(ranking_board(ranking), width) if ranking.ranking else "",
         _commands(
             f"prmcal leaderboard {folder} --table calibration   # or scaling, league",
-            *_comparison(found, folder),
+            *_comparison(ranking, folder),
             f"prmcal dashboard {folder}",
         ),
     ]
-    return "\n\n".join(parts) + "\n"
+    return "\n\n".join(filter(None, parts)) + "\n"
+
+
+def _titled(rows: Sequence[tuple[str, str, str]], width: int | None) -> str:
+    """Return a paragraph for each row: its title, its figure, and what this means."""
+    first = max((cell_len(title) for title, _, _ in rows), default=0) + 2
+    second = first + max((cell_len(figure) for _, figure, _ in rows), default=0) + 2
+    indent = " " * second
+    return "\n".join(
+        f"{title:{first}}{figure:{second - first}}{wrapped(detail, width, indent=indent)[second:]}"
+        for title, figure, detail in rows
+    )
 
 
 def _league_text(found: League, directory: Path, width: int | None) -> str:

@@ -131,7 +131,7 @@ def test_the_league_says_who_is_ahead_and_follows_the_filters(
     page.get_by_text(league_sentence(found)[:60].partition("[")[0].strip()).wait_for()
     expect(page.get_by_test_id("stVegaLiteChart").filter(visible=True)).to_have_count(1)
     page.goto(f"{address}/" + link("league", calibrators="isotonic"))
-    page.get_by_text("3 entries at 4 places").wait_for()  # a fixed n, IAS with isotonic, and the oracle
+    page.get_by_text("3 entries in 4 settings").wait_for()  # a fixed n, IAS with isotonic, and the oracle
 
 
 def test_curves_that_coincide_are_one_band() -> None:

@@ -302,8 +302,8 @@ def test_findings_are_about_the_places_of_the_best_calibrator(
     uncalibrated = next(each for each in weak.ranking if each.calibrator == "uncalibrated")
     assert uncalibrated is not None and found.before == uncalibrated.errors != whole.before
     assert cards(found)[0] == cards(weak)[0]
-    assert "at a part of the places only" in ranking_legend(found)
-    assert "at a part of the places only" not in ranking_legend(weak)
+    assert "in a part of the settings only" in ranking_legend(found)
+    assert "in a part of the settings only" not in ranking_legend(weak)
 
 
 def test_filters_recompute_the_ranking(published: Path, whole: Overview) -> None:
@@ -338,7 +338,7 @@ def test_every_number_of_the_ranking_has_its_interval(whole: Overview) -> None:
 
 def test_the_page_says_what_was_measured(whole: Overview) -> None:
     found = whole
-    assert measured(found).startswith("3 calibrators at 4 places: 2 LLMs and 1 PRM on 2 data sets")
+    assert measured(found).startswith("3 calibrators in 4 settings: 2 LLMs and 1 PRM on 2 data sets")
     assert "provisional" in measured(found)  # The run of the fixture has not ended.
     board = of_calibrators(found)
     page = boards.competition_html(
