@@ -222,8 +222,8 @@ def _calibrators(figures: Figures) -> str:
     text = paragraph(
         f"The paper's calibrator, `{_PAPERS}`, has the lowest Brier score at {lowest.count(_PAPERS)} of {len(groups)}",
         f"settings, and `{_RIVAL}` at {lowest.count(_RIVAL)}. The table counts the settings in which a paired test",
-        f"finds `{_PAPERS}` better than another calibrator. The run has one seed and is of one machine. On another one,",
-        "fits by gradient descent can differ in the third digit.",
+        f"finds `{_PAPERS}` better than another calibrator. The run has one seed and is of one machine. On another",
+        "one, fits by gradient descent can differ in the third digit.",
     )
     return f"{text}\n\n{markdown(rows)}"
 
