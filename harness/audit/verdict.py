@@ -202,7 +202,7 @@ def advice(choices: Choices | None) -> Iterator[str]:
     default = choices.rows[-1]
     if default.name.startswith(DEFAULT) and default.name != best.name:
         drawn = _drawn(replace(default, name=DEFAULT))
-        yield f"The default of prmcal ask, {drawn}: {quantity(default.against, signed=True)}."
+        yield f"The default of ask, {drawn}: {quantity(default.against, signed=True)}."
 
 
 def _drawn(way: Choice) -> str:
