@@ -20,13 +20,10 @@ def improves(metric: Metric, difference: float) -> bool:
 
 def of_comparison(found: CellComparison, metric: Metric) -> str:
     """Say whether B is better than A by a metric, with the one test of both."""
+    differing = [kind for kind in COORDINATES if found.a[kind] != found.b[kind]]
     names = [
-        ", ".join(
-            f"{one[kind]:g}" if isinstance(one[kind], float) else str(one[kind])
-            for kind in COORDINATES
-            if one[kind] != other[kind] and one[kind] is not None
-        )
-        for one, other in ((found.b, found.a), (found.a, found.b))
+        ", ".join(str(cell[kind]) for kind in differing if cell[kind] is not None)
+        for cell in (found.b, found.a)
     ]
     paired = f"B is {names[0] or 'the same'}, A is {names[1] or 'the same'}. {found.paired_over}"
     row: Any = next((row for row in found.table.itertuples() if row.metric == metric.name), None)

@@ -7,61 +7,44 @@ import numpy as np
 import pandas as pd
 import streamlit as st
 
-from prmcal.dashboard.formats import integer, number
-from prmcal.db.charts import GREY, INK, UNIT, Layers, Series, curves, legend, on_dark
+from prmcal.dashboard.formats import number
+from prmcal.db.charts import BLUE, GREY, INK, UNIT, Layers, Series, curves, legend, on_dark
 from prmcal.db.queries.trajectories import MEDIAN
 from prmcal.steps import split_steps
 
-# The column of the DataFrame, the colour and the dashes of the line, by the name in the legend. The calibrated reward
-# has the colour of its calibrator.
+# The column of the DataFrame, the colour and the dashes of the line, by the name in the legend.
 _SERIES: dict[str, tuple[str, str, list[int]]] = {
     "score before": ("reward", GREY, [6, 3]),
-    "score after": ("calibrated", "", [1, 0]),
+    "score after": ("calibrated", BLUE, [1, 0]),
     "right": ("success", INK, [2, 3]),
 }
 _HEIGHT = 300
 
 
-def rewards_chart(table: pd.DataFrame, colour: str) -> Layers:
-    """Draw rewards with their band, and success rates with their intervals, along the steps.
-
-    `table` is that of :func:`step_table`, and the colour is that of the calibrator.
-    """
+def rewards_chart(table: pd.DataFrame) -> Layers:
+    """Draw rewards with their band, and success rates with their intervals, along the steps of a :func:`step_table`."""
     band, measured = table.dropna(subset=["band_low", "band_high"]), table.dropna(subset=["success"])
-    x = _steps(table)
-    area = alt.Chart(band).mark_area(color=colour, opacity=0.2)
-    intervals = alt.Chart(measured).mark_rule(color=INK, strokeWidth=2)
-    title = "Score" if measured.empty else "Score, share that is right"
-    bands = [] if band.empty else [area.encode(x=x, y=_probability("band_low", title), y2="band_high:Q")]
-    rules = intervals.encode(x=x, y=_probability("low", title), y2="high:Q")
-    lines = _lines(table, colour, _probability("value", title))
-    return alt.layer(*bands, rules, *lines).properties(height=_HEIGHT)
-
-
-def _lines(table: pd.DataFrame, colour: str, y: alt.Y) -> list[alt.Chart]:
-    shown = [title for title, (name, *_) in _SERIES.items() if table[name].notna().any()] or [*_SERIES][:1]
-    steps = table["step"]
-    parts = [
-        pd.DataFrame({"step": steps, "series": title, "value": table[_SERIES[title][0]]}) for title in shown
-    ]
-    rows = pd.concat(parts).dropna(subset=["value"])
-    colours, dashes = [_SERIES[title][1] or colour for title in shown], [_SERIES[title][2] for title in shown]
-    style = Series(shown, colours, dashes, ["circle"] * len(shown))
-    formats = {"step:Q": "d", "value:Q": ".3f"}
-    tooltip = [alt.Tooltip("series:N"), *(alt.Tooltip(name, format=each) for name, each in formats.items())]
-    base = alt.Chart(rows).encode(x=_steps(table))
-    return curves(base, y, style, legend(), point=60, tooltip=tooltip)
-
-
-def _steps(table: pd.DataFrame) -> alt.X:
-    last = int(table["step"].max())
-    scale = alt.Scale(domain=[0, max(last, 1)], nice=False)
+    last, title = int(table["step"].max()), "Score" if measured.empty else "Score, share that is right"
     axis = alt.Axis(values=list(range(last + 1)), format="d")
-    return alt.X("step:Q", title="Step (0: question only)", scale=scale, axis=axis)
-
-
-def _probability(column: str, title: str) -> alt.Y:
-    return alt.Y(f"{column}:Q", scale=UNIT, title=title)
+    scale = alt.Scale(domain=[0, max(last, 1)], nice=False)
+    x = alt.X("step:Q", title="Step (0: question only)", scale=scale, axis=axis)
+    value, low, lowest = (
+        alt.Y(f"{name}:Q", scale=UNIT, title=title) for name in ("value", "low", "band_low")
+    )
+    area = alt.Chart(band).mark_area(color=BLUE, opacity=0.2).encode(x=x, y=lowest, y2="band_high:Q")
+    rules = alt.Chart(measured).mark_rule(color=INK, strokeWidth=2).encode(x=x, y=low, y2="high:Q")
+    shown = [name for name, (column, *_) in _SERIES.items() if table[column].notna().any()] or [*_SERIES][:1]
+    rows = pd.concat([table[["step"]].assign(series=name, value=table[_SERIES[name][0]]) for name in shown])
+    _, colours, dashes = map(list, zip(*(_SERIES[name] for name in shown), strict=True))
+    style = Series(shown, colours, dashes, ["circle"] * len(shown))
+    tooltip = [
+        alt.Tooltip("series:N"),
+        alt.Tooltip("step:Q", format="d"),
+        alt.Tooltip("value:Q", format=".3f"),
+    ]
+    base = alt.Chart(rows.dropna(subset=["value"])).encode(x=x)
+    lines = curves(base, value, style, legend(), point=60, tooltip=tooltip)
+    return alt.layer(*([] if band.empty else [area]), rules, *lines).properties(height=_HEIGHT)
 
 
 def step_texts(text: str, steps: int) -> list[str]:
@@ -109,9 +92,6 @@ def step_table(prefixes: pd.DataFrame, trajectory: int) -> pd.DataFrame:
     return table.reset_index()
 
 
-_NAMED = {"reward": "the score before", "calibrated": "the score after", "success": "the share that is right"}
-
-
 def draw(chart: alt.Chart | Layers, finding: str, *, wide: bool = True) -> None:
     """Show a chart in the colours of the page, if `wide` as wide as its container.
 
@@ -155,15 +135,3 @@ def points(value: float, low: float, high: float) -> str:
     """Format a difference of shares and its interval in percentage points, with a sign."""
     sign = "+" if round(100 * value, 1) > 0 else ""
     return f"{sign}{number(100 * value, 1)} points [{number(100 * low, 1)}, {number(100 * high, 1)}]"
-
-
-def along(table: pd.DataFrame) -> str:
-    """Return what the series of a trajectory begin and end with.
-
-    `table` is that of :func:`step_table`.
-    """
-    parts = []
-    for column, title in _NAMED.items():
-        if len(values := table[column].dropna()):
-            parts.append(f"{title} goes from {number(values.iloc[0])} to {number(values.iloc[-1])}")
-    return f"Over {integer(table['step'].max())} steps, {', '.join(parts) or 'nothing was scored'}."

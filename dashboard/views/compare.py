@@ -24,7 +24,8 @@ from prmcal.errors import ArtifactError, IncomparableCellsError
 _DECISIVE = {"calibration": RANKING_METRIC, "scaling": "accuracy", "league": "area"}
 _CHARTED = 6  # metrics in the chart
 _EXCERPT = 90  # characters of a question
-_AXIS = "B \N{MINUS SIGN} A"
+_MINUS = "\N{MINUS SIGN}"
+_AXIS = f"B {_MINUS} A"
 _OUTCOMES = ["B is better", "B is worse", "not clear"]
 _SERIES = Series(_OUTCOMES, [BLUE, RUST, GREY], [[1, 0]] * 3, ["circle"] * 3)
 
@@ -76,7 +77,9 @@ def _pick_cells(path: Path, cells: pd.DataFrame, table: Leaderboard) -> tuple[st
     others = cells[(cells["dataset"] == picked["dataset"]) & (cells["cell_id"] != first)]
     if others.empty:
         return None
-    alike = {kind: picked[kind] for kind in ("llm", "prm", "strategy", "target", "level")}
+    same = others[others["llm"] == picked["llm"]]
+    others = others if same.empty else same
+    alike = {kind: picked[kind] for kind in ("prm", "strategy", "target", "level")}
     others = likest(others, alike, metric)
     with right:
         return first, _pick("b", others, str(others["cell_id"].iloc[0]))
@@ -121,6 +124,11 @@ def _questions(here: context.Context, found: CellComparison) -> None:
         f"[{formats.escaped(text[:_EXCERPT] or name)}]({here.link('trajectories', question=name, **own)})"
         for name, text in zip(names.values, texts.values, strict=True)
     ]
-    columns = {each.title[:1].upper() + each.title[1:]: formats.texts(each.values) for each in others}
+    columns = {
+        each.title[:1].upper() + each.title[1:].replace("-", _MINUS): formats.texts(
+            value.replace("-", _MINUS) if value.startswith("-") else value for value in each.values
+        )
+        for each in others
+    }
     show_table({"Question": links, **columns})
     st.caption(f"{board.title}. A click shows the steps.")

@@ -13,7 +13,6 @@ from prmcal.dashboard.controls import context
 from prmcal.dashboard.controls.widgets import ask, bound, choose_row, choose_view
 from prmcal.dashboard.views.shared import show_question, show_status, show_table
 from prmcal.db import catalog
-from prmcal.db.charts import series_of
 from prmcal.db.queries.trajectories import MEDIAN
 from prmcal.db.text.formats import counted, graded
 from prmcal.steps import without_marks
@@ -55,9 +54,10 @@ def show(path: Path) -> None:
         st.markdown(formats.with_formulas(without_marks(sample["question"])))
     table = charts.step_table(prefixes, number)
     verdict = graded(_PLAIN.get(sample["verdict"], sample["verdict"]), sample["finish_reason"])
-    answer.markdown(answers.of_solution(table, verdict, len(solutions)))
+    said = answers.of_solution(table, verdict, len(solutions))
+    answer.markdown(said)
     with steps:
-        _steps(path, cell, sample, table)
+        _steps(sample, table, said)
     st.caption(f"Cell {formats.escaped(cell['cell_id'])}")
 
 
@@ -115,7 +115,7 @@ def _samples(samples: pd.DataFrame, prefixes: pd.DataFrame, key: str) -> None:
     )
 
 
-def _steps(path: Path, cell: dict[str, Any], sample: pd.Series, table: pd.DataFrame) -> None:
+def _steps(sample: pd.Series, table: pd.DataFrame, said: str) -> None:
     texts = charts.step_texts(sample["text"], int(sample["steps"]))
     if table.empty:
         for text in texts:
@@ -131,8 +131,7 @@ def _steps(path: Path, cell: dict[str, Any], sample: pd.Series, table: pd.DataFr
             "Right": list(map(_success, table.to_dict("records"))),
         }
     )
-    (colour,) = series_of(context.grid_names(path)["calibrator"], [cell["calibrator"]]).colours
-    charts.draw(charts.rewards_chart(table, colour), charts.along(table))
+    charts.draw(charts.rewards_chart(table), said.replace("*", ""))
     st.caption(formats.CAPTIONS["rewards"])
 
 

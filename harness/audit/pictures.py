@@ -51,11 +51,12 @@ def _forest(
     room = round(_LETTER * max(map(len, rows[name])))  # browsers have fonts of many widths
     axis = alt.Axis(labelLimit=0, minExtent=room)
     scale = alt.Scale(zero=series is None)
-    x = alt.X(f"{value}:Q", title=title, scale=scale, axis=alt.Axis(tickCount=4, grid=True))
+    width = max(_LEAST, _WIDTH - room)
+    x = alt.X(f"{value}:Q", title=title, scale=scale, axis=alt.Axis(tickCount=width // 50, grid=True))
     shown, key = series or _ALL, None if series is None else _points(series)
     layers = pictures.forest(alt.Chart(rows), name, x, shown, key, by="kind", axis=axis)
     drawn = alt.layer(*layers) if series else alt.layer(charts.zero_line(), *layers)
-    return _styled(drawn, max(_LEAST, _WIDTH - room), _LINE * len(rows))
+    return _styled(drawn, width, _LINE * len(rows))
 
 
 def _points(series: charts.Series) -> alt.Legend:

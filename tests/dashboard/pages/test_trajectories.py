@@ -83,7 +83,8 @@ def test_a_selected_row_is_shown_and_written_to_the_address(
     table.locator(".dvn-scroller").click(position={"x": 15, "y": 55 + 35 * place})
     page.wait_for_url(f"**question={question}*")
     expect(page.get_by_role("combobox", name="Solution")).to_have_value(str(trajectory))
-    drawn(page)  # A page that is drawn again closes its lists.
+    go(page, address, cell=CELL)
+    drawn(page)
     choose(page, "Calibrator", "temperature")
     page.wait_for_url("**calibrator=temperature*")
     page.get_by_text("Cell calibration/weak/qwen/temperature/nano-math").wait_for()
