@@ -63,7 +63,7 @@ def read_grid(path: Path) -> GridSpec:
     return spec.model_copy(update={"plugins": [str((path.parent / file).resolve()) for file in spec.plugins]})
 
 
-class _OnceLoader(yaml.SafeLoader):
+class _OnceLoader(yaml.SafeLoader):  # type: ignore[misc] # PyYAML has no types.
     """Refuses a key that a mapping has twice, of which YAML would silently keep the last."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
@@ -75,7 +75,8 @@ class _OnceLoader(yaml.SafeLoader):
                     f"the key '{key.value}' is given a second time in line {key.start_mark.line + 1}"
                 )
             keys.add(str(key.value))
-        return super().construct_mapping(node, deep)
+        mapping: dict[Any, Any] = super().construct_mapping(node, deep)
+        return mapping
 
 
 def _beside(data: Any, folder: Path, argument: bool = False) -> Any:
