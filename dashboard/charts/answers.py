@@ -73,6 +73,7 @@ def of_calibration(rows: pd.DataFrame, bins: pd.DataFrame) -> str:
     for row in rows.to_dict("records"):
         value, low, high = (row.get(f"signed_error{end}", math.nan) for end in ("", "_low", "_high"))
         kind = "too high by" if low > 0 else "too low by" if high < 0 else "no clear error,"
+        value, low, high = (-value, -high, -low) if high < 0 else (value, low, high)
         facts = [f"{kind} {estimate(value, low, high)} on average"]
         own = bins[bins["calibrator"] == row["calibrator"]]
         for each in own[
