@@ -180,9 +180,7 @@ def _lines(board: Competition, rows: Sequence[Row], link: Link) -> list[dict[str
     """Return what a template shows of each row."""
     low, high, _ = _axis(board, rows)
     leaders, lines = board.leaders, []
-    ranks = [
-        row.rank.rank if row.rank else 0 for row in rows if row is not board.reference or row is rows[-1]
-    ]
+    ranks = [row.rank.rank for row in rows if row.rank and (row is not board.reference or row is rows[-1])]
     ordered = ranks == sorted(ranks)  # in another order there are no brackets
     brackets = [row.rank.bracket if row.rank and ordered else None for row in rows]
     for place, row in enumerate(rows):

@@ -56,7 +56,8 @@ def winner(found: Competition) -> str:
         return f"{leaders[0].name} is the best."
     if found.reference in leaders:
         return "No calibrator is clearly better than the uncalibrated scores."
-    return f"No clear winner: {len(leaders)} of {len(found.rows)} {rivals} may be the best."
+    ranked = sum(row.rank is not None for row in found.rows)
+    return f"No clear winner: {len(leaders)} of {ranked} {rivals} may be the best."
 
 
 def drawn(found: Competition, row: Row) -> str:
