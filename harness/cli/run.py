@@ -16,7 +16,7 @@ from prmcal.harness.cli.app import ExitCode
 from prmcal.harness.cli.options import WORDS, option, tell
 from prmcal.harness.cluster.executor import RayExecutor
 from prmcal.harness.cluster.nodes import ClusterSettings
-from prmcal.harness.execution.ending import Ending, FailureGroup, RunSummary
+from prmcal.harness.execution.ending import Ending, FailureGroup, RunSummary, read_failures
 from prmcal.harness.execution.machine import default_workers
 from prmcal.harness.execution.run import run_grid
 from prmcal.harness.jobs.parameters import GeneratingParameters, ScoringParameters
@@ -177,7 +177,10 @@ def grade(
     for finding in health(folder.results()):
         if finding.check == GRADER + shown:
             tell(wrapped(sentence(finding)))
-    raise typer.Exit(ExitCode.FAILED_CELLS if summary.failed_cells else ExitCode.DONE)
+    failed = {each.reason for each in read_failures(directory).values() if each.plugin == f"grader:{shown}"}
+    for reason in sorted(failed):
+        tell(wrapped(f"prmcal: error: {reason}"))
+    raise typer.Exit(ExitCode.FAILED_CELLS if failed or summary.failed_cells else ExitCode.DONE)
 
 
 def _parsed(text: str) -> dict[str, Any]:
