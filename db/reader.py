@@ -146,7 +146,11 @@ def check_layout(connection: sa.Connection, path: Path) -> None:
         )
     if found != SCHEMA_VERSION:
         newer = found > SCHEMA_VERSION
-        remedy = "Upgrade prmcal to open it. Nothing was changed." if newer else _rebuild(path)
+        remedy = (
+            "Upgrade prmcal to open it. Nothing was changed."
+            if newer
+            else f"{_rebuild(path)}, or run its grid into a new folder."
+        )
         raise errors.DatabaseVersionError(
             f"{path} was written by {'a newer' if newer else 'an older'} version of prmcal (layout {found}; this "
             f"version uses {SCHEMA_VERSION}). {remedy}"

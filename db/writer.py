@@ -166,9 +166,6 @@ Values = Sequence[Any] | NDArray[np.float64]
 """The values of a column."""
 
 _VIEW = "rows_of_columns"
-_ROWS = 2**17
-"""Rows that one statement inserts, or a part more. A statement for each small part takes ten times as long."""
-
 
 Files = Mapping[str, Sequence[Path]]
 """The Parquet files of each owner of rows: of a job by its key, or of a cell by its id."""
@@ -279,20 +276,13 @@ def _insert_columns(
     connection: sa.Connection, table: sa.Table, parts: Iterable[Mapping[str, Values]]
 ) -> None:
     """Insert the values of columns, by their names. A row with the same primary key is replaced."""
-    waiting: list[pa.Table] = []
-    for part in parts:
-        waiting.append(_arrow(table, part))
-        if sum(each.num_rows for each in waiting) >= _ROWS:
-            _insert_rows(connection, table, waiting)
-            waiting = []
-    if waiting:
-        _insert_rows(connection, table, waiting)
-
-
-def _insert_rows(connection: sa.Connection, table: sa.Table, parts: Sequence[pa.Table]) -> None:
     import pyarrow as pa
 
-    rows = pa.concat_tables(parts)
+    tables_of_parts = [_arrow(table, part) for part in parts]
+    if not tables_of_parts:
+        return
+    # A statement for each small part takes ten times as long.
+    rows = pa.concat_tables(tables_of_parts)
     names = _quoted(rows.column_names)
     connection.exec_driver_sql("register", (_VIEW, rows))
     connection.exec_driver_sql(f"INSERT OR REPLACE INTO {table.name} ({names}) SELECT {names} FROM {_VIEW}")

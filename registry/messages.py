@@ -99,6 +99,12 @@ def file_hash(path: str) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()[:16]
 
 
+def file_sha256(path: Path) -> str:
+    """Return the SHA-256 of a file, as 64 hexadecimal digits."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
 def _problem(error: Exception) -> str:
     match error:
         case UnicodeDecodeError():

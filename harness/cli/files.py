@@ -26,7 +26,6 @@ from prmcal.harness.cli.options import (
     load_plugins,
     option,
 )
-from prmcal.harness.execution.earlier import convert_texts, has_old_texts
 from prmcal.harness.execution.run import rebuild_database
 from prmcal.harness.jobs.parameters import FitParameters
 from prmcal.harness.jobs.plugin_calls import plugin_guard
@@ -126,8 +125,7 @@ def merge(
     command again.
     """
     for line in _merged(merge_folders(runs, out), out):
-        # The following lines of an item are indented like its first one.
-        typer.echo(wrapped(line.strip(), indent="  " if line.startswith(" ") else ""), err=True)
+        typer.echo(wrapped(line), err=True)
 
 
 def _merged(union: Union, out: Path) -> Iterator[str]:
@@ -140,14 +138,6 @@ def _merged(union: Union, out: Path) -> Iterator[str]:
             f"Runs differ under one key in {counted(different, 'cell')}. The values are those of the first run. "
             f"`prmcal leaderboard {out} --table calibration` says by how much they differ."
         )
-    names = [
-        f"  {kind} {old} of {folder}: {new}"
-        for folder, renamed in union.renamed.items()
-        for (kind, old), new in renamed.items()
-    ]
-    if names:
-        yield "Names that mean other things in an earlier run got the name of their folder:"
-        yield from names
     yield f"Next: prmcal leaderboard {out}"
 
 
@@ -162,16 +152,6 @@ def rebuild(
     Nothing is sampled. It is needed after a version of prmcal whose database has another layout, and for a database
     that is damaged.
     """
-    if not check and has_old_texts(directory):
-        folder = RunFolder(directory)
-        load_plugins_of(folder)
-        with folder.lock():
-            kept = counted(convert_texts(directory), "shard")
-        typer.echo(
-            f"Kept the samples of {kept} of an earlier version. Run the grid again: it takes them over.",
-            err=True,
-        )
-        return
     if not check:
         cells = rebuild_database(directory)
         typer.echo(f"Rebuilt the database of {directory}: {cells} cells.", err=True)

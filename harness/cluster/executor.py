@@ -24,7 +24,6 @@ from prmcal.harness.cluster.nodes import (
     cause_of,
     connected,
     on_node,
-    paths_of,
     slots_of,
 )
 from prmcal.harness.execution.local import WorkerDiedError, WorkerProcess, after_outcome
@@ -168,7 +167,7 @@ class RayExecutor:
     def __enter__(self) -> Self:
         with ExitStack() as stack:
             self._ray = stack.enter_context(connected(self._settings.address))
-            self._census = Census(self._ray, paths_of(self._grid))
+            self._census = Census(self._ray)
             slots_of(self._census.usable, self._settings.workers)
             self._exit = stack.pop_all()
         return self

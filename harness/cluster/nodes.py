@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,6 @@ import prmcal
 from prmcal.errors import ClusterError
 from prmcal.harness.execution.machine import Slot, gpus_of_worker, package_versions
 from prmcal.harness.execution.schedule import MOST_TRIES, Notice
-from prmcal.harness.planning.grid import GridSpec
 from prmcal.registry.messages import excerpt
 
 
@@ -131,26 +129,23 @@ def alive_nodes(ray: Any) -> dict[str, Node]:
     return found
 
 
-def inspect_nodes(ray: Any, nodes: Sequence[Node], paths: Sequence[Path]) -> dict[str, str]:
+def inspect_nodes(ray: Any, nodes: Sequence[Node]) -> dict[str, str]:
     """Return why nodes cannot be used, by their ids. It is empty for a node that has left, and absent for a usable one.
 
-    A node must have the same versions of Python, prmcal and the packages that decide results, and the files and folders
-    that the grid names.
-
-    `paths` are absolute paths of data and models that plugins read.
+    A node must have the same versions of Python, prmcal and the packages that decide results.
     """
-    ours, _ = state_of_node([])
+    ours = state_of_node()
     answers = {
         node.id: ray.remote(state_of_node)
         .options(num_cpus=0, max_retries=0, scheduling_strategy=on_node(ray, node.id))
-        .remote([str(path) for path in paths])
+        .remote()
         for node in nodes
     }
     ray.wait(list(answers.values()), num_returns=len(answers), timeout=_SECONDS_TO_ANSWER)
     refused = {}
     for node in nodes:
         try:
-            theirs, missing = ray.get(answers[node.id], timeout=0)
+            theirs = ray.get(answers[node.id], timeout=0)
         except (ray.exceptions.TaskUnschedulableError, ray.exceptions.NodeDiedError):
             refused[node.id] = ""  # Ray still lists a node for some seconds after it has left.
             continue
@@ -167,26 +162,7 @@ def inspect_nodes(ray: Any, nodes: Sequence[Node], paths: Sequence[Path]) -> dic
         if others:
             versions = ", ".join(f"{name} {other} instead of {ours[name]}" for name, other in others.items())
             refused[node.id] = f"The node {node.name} has other versions: {versions}. Install the same there."
-        elif missing:
-            what = f"lacks {missing[0]}. Copy it there, or use a folder that all nodes share."
-            refused[node.id] = f"The node {node.name} {what}"
     return refused
-
-
-def paths_of(grid: GridSpec) -> list[Path]:
-    """Return the files and folders that the grid names, as absolute paths."""
-    specs = [spec for own in grid.entries.values() for spec in own]
-    named = {text for spec in specs for text in _texts_in(spec.arguments) if "/" in text}
-    return sorted({Path(text).resolve() for text in named if Path(text).exists()})
-
-
-def _texts_in(value: Any) -> Iterator[str]:
-    """Yield the texts in JSON data. The names of fields are texts too."""
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, Mapping | list | tuple):
-        for each in chain.from_iterable(value.items()) if isinstance(value, Mapping) else value:
-            yield from _texts_in(each)
 
 
 def cause_of(error: BaseException) -> str:
@@ -202,15 +178,15 @@ def on_node(ray: Any, node: str) -> Any:
     return ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(node, soft=False)
 
 
-def state_of_node(paths: Sequence[str]) -> tuple[dict[str, str], list[str]]:
-    """Return the versions of what decides results on this node, and those of the paths that are not there."""
+def state_of_node() -> dict[str, str]:
+    """Return the versions of what decides results on this node."""
     root, content = Path(prmcal.__file__).parent, hashlib.sha256()
     for folder, folders, files in os.walk(root, followlinks=True):
         folders.sort()
         for path in sorted(Path(folder) / file for file in files if file.endswith(".py")):
             content.update(str(path.relative_to(root)).encode() + b"\0" + path.read_bytes())
     own = {"prmcal": prmcal.__version__, "files of prmcal": content.hexdigest()[:8]}
-    return package_versions() | own, [path for path in paths if not Path(path).exists()]
+    return package_versions() | own
 
 
 def slots_of(nodes: Mapping[str, Node], workers: int | None) -> list[Slot]:
@@ -241,8 +217,6 @@ _SECONDS_OF_REST = 10.0
 class Census:
     """Counts the nodes of a cluster, and inspects those that join.
 
-    `paths` are the files and folders that every node must have.
-
     Raises a ClusterError if a node cannot be used at the beginning. Later, such a node is reported and left out.
 
     Attributes
@@ -251,15 +225,14 @@ class Census:
         The nodes that the run uses, by their ids.
     """
 
-    def __init__(self, ray: Any, paths: Sequence[Path]) -> None:
+    def __init__(self, ray: Any) -> None:
         self._ray = ray
-        self._paths = paths
         self._refused: set[str] = set()
         self._failed_starts: Counter[str] = Counter()
         self._resting: dict[str, float] = {}
         self._next = 0.0
         nodes = alive_nodes(ray)
-        found = inspect_nodes(ray, list(nodes.values()), paths)
+        found = inspect_nodes(ray, list(nodes.values()))
         refused = [why for why in found.values() if why]
         if refused:
             more = f" {len(refused) - 1} more nodes cannot be used either." if len(refused) > 1 else ""
@@ -323,7 +296,7 @@ class Census:
         return [Notice(f"{why} The run does not use it.")]
 
     def _inspect(self, joined: Sequence[Node]) -> list[Notice]:
-        found = inspect_nodes(self._ray, joined, self._paths)
+        found = inspect_nodes(self._ray, joined)
         notices = []
         for node in joined:
             why = found.get(node.id)

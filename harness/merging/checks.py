@@ -1,8 +1,7 @@
 """The check of the folder of a run, which may come from a stranger, before a byte of it is taken over.
 
 Its record, plan and failures have the types of their fields, and every key hashes to itself. Artifacts have the files
-of their manifests with the same hashes, and no others, no links and no odd names. Tables have the columns that a run
-writes.
+of their manifests with the same hashes, and no others, no links and no odd names. Tables can be read.
 """
 
 import re
@@ -59,11 +58,6 @@ class Source:
     """Those of the finished shards of the plan."""
     failures: Mapping[str, Failure]
     """The reasons why shards failed, by their keys."""
-
-    @property
-    def name(self) -> str:
-        """The name of the folder, of the characters that names in a grid may have."""
-        return re.sub(r"[^A-Za-z0-9._+-]+", "-", self.folder.resolve().name)[:60]
 
 
 def read_source(directory: Path) -> Source:

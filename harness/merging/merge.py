@@ -85,10 +85,9 @@ def _record(union: Union) -> RunRecord:
     unique = list({content_key(grid): grid for grid in grids}.values())
     # No grid can have this name, because it contains a space. So no run can claim the folder.
     names = " and ".join(dict.fromkeys(grid["name"] for grid in unique))
-    alone = len(unique) == 1 and not union.renamed
     last = max(run.finished_at or run.started_at for run in records.values())
     return RunRecord(
-        grid=unique[0] if alone else {"name": f"merge of {names}", "grids": unique},
+        grid=unique[0] if len(unique) == 1 else {"name": f"merge of {names}", "grids": unique},
         plugin_files=[],
         run_id=content_key(list(records))[:12],
         started_at=last,

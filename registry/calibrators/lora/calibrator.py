@@ -17,7 +17,7 @@ from prmcal.errors import DataError, PluginFailedError
 from prmcal.registry.contracts.calibrator import Calibrator, ScoredPrefixes
 from prmcal.registry.contracts.models import PRM
 from prmcal.registry.contracts.plugin import Count, FinitePositive, Seed, ShareOrZero
-from prmcal.registry.messages import reading
+from prmcal.registry.messages import file_sha256, reading
 from prmcal.registry.models.checkpoints import (
     chosen_layers,
     folder_here,
@@ -192,7 +192,7 @@ class QuantileLora(Calibrator):
 
     def save(self, folder: Path) -> None:
         """Write the adapter in PEFT's format (safetensors and JSON) and the card (JSON) to `folder`."""
-        from prmcal.registry.calibrators.lora.export import ADAPTER_FILES, file_hash, write_adapter
+        from prmcal.registry.calibrators.lora.export import ADAPTER_FILES, write_adapter
 
         self.check_fitted()
         write_adapter(folder, self.adapter_, self.config_)
@@ -200,20 +200,20 @@ class QuantileLora(Calibrator):
             **self.card_,
             "plugin": self.plugin_name,
             "levels": list(self.levels),
-            "files": {name: file_hash(folder / name) for name in ADAPTER_FILES},
+            "files": {name: file_sha256(folder / name) for name in ADAPTER_FILES},
         }
         (folder / _CARD_FILE).write_text(json.dumps(card, sort_keys=True, indent=1) + "\n")
 
     def load(self, folder: Path) -> Self:
         """Read what ``save`` wrote; see :meth:`prmcal.Calibrator.load`."""
-        from prmcal.registry.calibrators.lora.export import file_hash, read_adapter
+        from prmcal.registry.calibrators.lora.export import read_adapter
 
         with reading(f"{folder} does not contain a saved adapter", "Fit it again."):
             card = json.loads((folder / _CARD_FILE).read_text())
             plugin, levels, files = (card.pop(key) for key in ("plugin", "levels", "files"))
             if not isinstance(card["prm"], dict):
                 raise ValueError("the card names no PRM")
-            changed = [name for name, digest in files.items() if file_hash(folder / name) != digest]
+            changed = [name for name, digest in files.items() if file_sha256(folder / name) != digest]
             if changed:
                 raise ValueError(f"{', '.join(changed)} changed since")
             adapter, config = read_adapter(folder)
@@ -343,11 +343,11 @@ class QuantileAdapter(QuantileLora):
 
     def identity(self) -> dict[str, Any]:
         """Return the identity, with the hashes of the adapter's files in place of their path."""
-        from prmcal.registry.calibrators.lora.export import file_hash
-
         known = super().identity()
         arguments = {name: value for name, value in known["arguments"].items() if name != "adapter"}
-        hashes = [{name: file_hash(_folder(adapter) / name) for name in _FILES} for adapter in self._adapters]
+        hashes = [
+            {name: file_sha256(_folder(adapter) / name) for name in _FILES} for adapter in self._adapters
+        ]
         of_llms = dict(zip(self.adapter, hashes, strict=True)) if isinstance(self.adapter, dict) else None
         return {**known, "arguments": arguments, "files": of_llms or hashes[0]}
 

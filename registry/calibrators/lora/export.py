@@ -4,7 +4,6 @@ A calibrated PRM is exported as a checkpoint, with the adapter merged into the w
 """
 
 import copy
-import hashlib
 import json
 import re
 import shutil
@@ -20,7 +19,7 @@ from safetensors.torch import load_file, save_file
 from prmcal.errors import PluginFailedError
 from prmcal.registry.calibrators.lora.model import adapted, quantile_model
 from prmcal.registry.contracts.models import PRM
-from prmcal.registry.messages import reading
+from prmcal.registry.messages import file_sha256, reading
 from prmcal.registry.models.architectures import QUANTILE_ARCHITECTURE
 from prmcal.registry.prms.qwen import QwenPRM
 
@@ -166,7 +165,7 @@ def read_published_adapter(folder: Path, quantiles: int) -> tuple[dict[str, torc
 
 def seal(checkpoint: Path, fit: str) -> None:
     """Mark a checkpoint as complete: write the hashes of its files, and the fit that it belongs to."""
-    files = {path.name: file_hash(path) for path in sorted(checkpoint.iterdir()) if path.is_file()}
+    files = {path.name: file_sha256(path) for path in sorted(checkpoint.iterdir()) if path.is_file()}
     half = checkpoint / f"{_SEAL}.part"
     half.write_text(json.dumps({"fit": fit, "files": files}))
     half.rename(checkpoint / _SEAL)
@@ -182,12 +181,6 @@ def newest_whole(folder: Path, fit: str) -> Path | None:
     return newest
 
 
-def file_hash(path: Path) -> str:
-    """SHA-256 of a file."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
 def _step(checkpoint: Path) -> int:
     number = checkpoint.name.rpartition("-")[2]
     return int(number) if number.isdecimal() else -1
@@ -197,7 +190,7 @@ def _is_whole(checkpoint: Path, fit: str) -> bool:
     try:
         sealed = json.loads((checkpoint / _SEAL).read_text())
         return sealed["fit"] == fit and all(
-            file_hash(checkpoint / name) == digest for name, digest in sealed["files"].items()
+            file_sha256(checkpoint / name) == digest for name, digest in sealed["files"].items()
         )
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return False
