@@ -16,10 +16,8 @@ import pyarrow.parquet as parquet
 import pytest
 
 from prmcal.errors import PrmcalError
-from prmcal.harness.merging.checks import read_source
 from prmcal.harness.merging.merge import merge
 from prmcal.harness.storage.store import Store
-from tests.harness.merging.nano_run import nano_run
 from tests.harness.merging.small_runs import copied, refs_of, sealed
 
 
@@ -149,9 +147,9 @@ ARTIFACTS: dict[Callable[[Path], None], str] = {
     odd_name: "which no run writes",
     no_table: "rewards.parquet cannot be read",
     bomb: "it says that it has 67,108,866 rows",
-    with_column("more", pa.array([1])): "it has a column 'more', which no run writes",
-    with_column("step", pa.array(["one"])): "its column 'step' has the type string",
-    with_column("step", pa.array([None], pa.int64())): "its column 'step' has .* rows without a value",
+    with_column("more", pa.array([1])): "it has the unknown column more",
+    with_column("step", pa.array(["one"])): "does not fit the table 'rewards'",
+    with_column("step", pa.array([None], pa.int64())): "does not fit the table 'rewards'",
 }
 
 
@@ -159,11 +157,6 @@ ARTIFACTS: dict[Callable[[Path], None], str] = {
 def test_an_artifact_that_no_run_writes(spoil: Callable[[Path], None], strange: Path) -> None:
     spoil(folder_of(strange))
     refuses(strange, ARTIFACTS[spoil])
-
-
-def test_all_that_a_run_writes_is_accepted(tmp_path_factory: pytest.TempPathFactory) -> None:
-    source = read_source(nano_run(tmp_path_factory))
-    assert {ref.kind for ref in source.manifests} >= {"hidden", "fit", "search", "league", "curves"}
 
 
 def with_value(name: str, place: tuple[str | int, ...], value: Any) -> Callable[[Path], None]:
