@@ -8,14 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from hypothesis.extra.numpy import array_shapes, arrays
 from numpy.typing import NDArray
 
 from prmcal.db.statistics.bootstrap import Bootstrap
 from prmcal.remembered import Memory, kept, remembered
-from tests.arrays import Floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,15 +72,6 @@ def test_other_content_types_and_shapes_are_other_arguments(others: tuple[object
     for value in others:
         doubling.of(value)
     assert doubling.calls == len(others)
-
-
-@given(
-    st.lists(arrays(np.float64, array_shapes(max_dims=2, max_side=4), elements=st.floats(-2, 2)), max_size=12)
-)
-def test_results_are_those_of_the_function(asked: list[Floats]) -> None:
-    doubling = Doubling(limit=1500)
-    for values in asked:
-        np.testing.assert_array_equal(doubling.of(values).weights, 2 * values)
 
 
 def test_nobody_can_alter_a_result() -> None:
