@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from prmcal.db import run_folder
-from prmcal.errors import RunError
+from prmcal.errors import DataError, LoadError, RunError
 from prmcal.harness.execution.ending import write_failures
 from prmcal.harness.execution.run import rebuild_database
 from prmcal.harness.merging.checks import ADVICE, ENVIRONMENT, read_source
@@ -65,8 +65,11 @@ def _fill(folder: Path, union: Union) -> None:
     write_plan(folder, record.grid, union.plan)
     RunFolder(folder).write_record(record)
     write_failures(folder, union.failures)
-    with reading("The runs cannot be merged", ADVICE):
-        rebuild_database(folder)
+    try:
+        with reading("The runs cannot be merged", ADVICE):
+            rebuild_database(folder)
+    except LoadError as error:  # A table has other columns than those of a run.
+        raise DataError(f"The runs cannot be merged: {error} {ADVICE}") from error
 
 
 def _record(union: Union) -> RunRecord:
