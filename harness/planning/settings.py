@@ -194,7 +194,7 @@ class MetricSpec(PluginSpec):
     """A calibration metric and its name, which is that of its column."""
 
     name: Name
-    """The name of the column: letters, digits and `. _ + -`. Its interval has columns of its own behind it."""
+    """The name of the column: letters, digits and `. _ + -`."""
 
 
 DEFAULT_GRADER = "default"
