@@ -188,6 +188,12 @@ def drawn(page: Page) -> None:
     page.wait_for_function(DRAWN)
 
 
+def unfold(page: Page, title: str) -> None:
+    """Open what is folded. A page that is still drawn may fold it again."""
+    drawn(page)
+    page.get_by_text(title).click()
+
+
 def choose(page: Page, select: str, option: str, place: str = "stMain") -> None:
     """Choose an option of a list. An event, unlike a click, reaches it also while the list is still opening."""
     page.get_by_test_id(place).get_by_role("combobox", name=select).click()

@@ -11,7 +11,7 @@ from prmcal.db import catalog
 from prmcal.db.metrics import RANKING_METRIC, cell_id
 from prmcal.db.run_folder import published_path
 from prmcal.db.text.board import estimate
-from tests.dashboard.conftest import grid, rows
+from tests.dashboard.conftest import grid, rows, unfold
 from tests.db import factory
 
 pytest.importorskip("playwright.sync_api", reason="the package 'playwright' is not installed")
@@ -27,7 +27,7 @@ def test_two_cells_are_compared_with_links_to_the_questions_where_they_differ(
     page: Page, address: str, run_folder: Path
 ) -> None:
     page.goto(f"{address}/" + link("compare", a=FIRST, b=SECOND))
-    page.get_by_text("metrics in numbers").click()
+    unfold(page, "metrics in numbers")
     head, *shown = grid(page)
     expected = catalog.compare_cells(published_path(run_folder), cell_a=FIRST, cell_b=SECOND)
     assert len(shown) == len(expected.table)

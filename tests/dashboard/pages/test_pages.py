@@ -16,7 +16,7 @@ from prmcal.db import catalog
 from prmcal.db.metrics import cell_id
 from prmcal.db.run_folder import published_path
 from prmcal.errors import MissingDatabaseError
-from tests.dashboard.conftest import SECONDS, as_shown, grid, rows
+from tests.dashboard.conftest import SECONDS, as_shown, grid, rows, unfold
 from tests.db import factory
 
 pytest.importorskip("playwright.sync_api", reason="the package 'playwright' is not installed")
@@ -54,7 +54,7 @@ def test_a_cell_shows_its_numbers_beside_those_before_calibration(
     page: Page, address: str, run_folder: Path
 ) -> None:
     page.goto(f"{address}/calibration?cell={quote(CELL, safe='')}")
-    page.get_by_text("All metrics").click()
+    unfold(page, "All metrics")
     _, *shown = rows(page)
     stored = catalog.measurements(published_path(run_folder))
     for column, name in ((1, "uncalibrated"), (2, "isotonic")):
@@ -99,7 +99,7 @@ def test_a_failed_cell_has_a_page_with_its_reason(page: Page, address: str) -> N
 def test_runs_and_jobs_show_what_the_database_holds(page: Page, address: str, run_folder: Path) -> None:
     stored = catalog.jobs(published_path(run_folder))
     page.goto(f"{address}/runs")
-    page.get_by_text(f"{len(stored)} jobs").click()
+    unfold(page, f"{len(stored)} jobs")
     assert rows(page, 1)[1:] == [["1", factory.FAILED_CELL, factory.REASON]]
     head, run = rows(page, 2)
     named = dict(zip(head, run, strict=True))

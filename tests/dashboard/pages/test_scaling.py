@@ -18,7 +18,7 @@ from prmcal.db.queries.curves import ExactCurves
 from prmcal.db.run_folder import published_path
 from prmcal.db.statistics.budgets import more_accurate, verdict
 from prmcal.db.text.overview import league_sentence
-from tests.dashboard.conftest import SECONDS, as_shown, rows
+from tests.dashboard.conftest import SECONDS, as_shown, rows, unfold
 
 pytest.importorskip("playwright.sync_api", reason="the package 'playwright' is not installed")
 from playwright.sync_api import Page, expect
@@ -34,7 +34,7 @@ def pool_of(run_folder: Path) -> ExactCurves:
 
 def table(page: Page) -> list[list[str]]:
     """The rows of the table, once it is unfolded."""
-    page.get_by_text("in numbers").click()
+    unfold(page, "in numbers")
     return rows(page)
 
 

@@ -12,7 +12,7 @@ from prmcal.dashboard.formats import number
 from prmcal.db import catalog
 from prmcal.db.metrics import cell_id
 from prmcal.db.run_folder import published_path
-from tests.dashboard.conftest import SECONDS, choose, drawn, grid, rows
+from tests.dashboard.conftest import SECONDS, choose, drawn, grid, rows, unfold
 from tests.db import factory
 
 pytest.importorskip("playwright.sync_api", reason="the package 'playwright' is not installed")
@@ -37,7 +37,7 @@ def test_the_page_opens_where_calibration_helps_and_leads_to_where_it_does_not(
         expect(answer).to_contain_text(text)
         before, after = stored[["before", "after"]].iloc[place]
         expect(answer).to_contain_text(f"off by {number(before, 2)} before and by {number(after, 2)} after")
-    page.get_by_text("Other solutions").click()
+    unfold(page, "Other solutions")
     head, *shown = grid(page, len(stored))
     named = [dict(zip(head, row, strict=True)) for row in shown]
     assert [row["Question"] for row in named] == list(stored["question_id"])
@@ -76,7 +76,7 @@ def test_a_selected_row_is_shown_and_written_to_the_address(
     # The page shows the first question by default, so the test selects another one.
     place = list(stored["question_id"] != stored["question_id"].iloc[0]).index(True)
     question, trajectory = stored.loc[place, ["question_id", "trajectory"]]
-    page.get_by_text("Other solutions").click()
+    unfold(page, "Other solutions")
     table = page.get_by_test_id("stDataFrame").first
     row = table.locator("table[role=grid] tbody tr").nth(place)
     expect(row).to_contain_text(question)
