@@ -105,6 +105,12 @@ def render_plan(grid: GridSpec, directory: Path | None, only: Only | None = None
     parts = [text_table(head, rows), wrapped(total)]
     if models and len(known) < len(work):
         parts += [_models(models), wrapped(_wall_time(plan, models)), wrapped(gpu_hours.EXPLANATION)]
+    if plan.repeated:
+        parts.append(
+            wrapped(
+                f"{counted(plan.repeated, 'question')} with a text that occurs before. It is sampled once."
+            )
+        )
     if plan.absent:
         absent = f"Not on this machine: {', '.join(plan.absent)}. The plan includes them"
         parts.append(wrapped(f"{absent}; `prmcal doctor GRID` says what to do."))

@@ -87,6 +87,10 @@ def run_grid(
         left = [shard for shard in part.shards() if shard.ref not in done]
         schedule = Schedule(part, done, earlier_texts(folder.store, plan, left))
         progress = Progress(part, done, cost, workers, log, stream)
+        if plan.repeated:
+            progress.write(
+                f"Questions with a text that occurs before, which is sampled once: {plan.repeated:,}."
+            )
         if dropped:
             line = f"Finished cells of an earlier form of the grid are deleted: {len(dropped):,}."
             progress.write(line, dropped)

@@ -120,6 +120,8 @@ class Plan:
     """The words for the metrics of both leaderboards, in the order of columns."""
     absent: tuple[str, ...] = ()
     """Models and data that are not on this machine and that the plan does without."""
+    repeated: int = field(default=0, compare=False)
+    """The questions whose text occurs before, in the same data set or another one. A saved plan does not know it."""
     _shards: dict[ArtifactRef, Shard[Parameters]] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
@@ -238,6 +240,7 @@ def joined_plans(plans: Sequence[Plan]) -> Plan:
         datasets=tuple({(each.name, each.split): each for plan in plans for each in plan.datasets}.values()),
         metrics=tuple({each.name: each for plan in plans for each in plan.metrics}.values()),
         absent=tuple(dict.fromkeys(name for plan in plans for name in plan.absent)),
+        repeated=max(plan.repeated for plan in plans),
     )
 
 

@@ -74,6 +74,7 @@ class _Planner(Chain):
                 self.grid.measurement.terminal,
             ),
             absent=self.resolved.absent,
+            repeated=self.resolved.repeated,
         )
 
     def _plan_llm(self, llm: plan.PlannedPlugin[LLM]) -> None:

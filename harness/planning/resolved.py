@@ -195,6 +195,12 @@ class ResolvedGrid:
         return (*self.tests, self.calibration)
 
     @property
+    def repeated(self) -> int:
+        """The number of questions whose text occurs before."""
+        texts = [question.text for data in self.datasets for question in data.questions]
+        return len(texts) - len(set(texts))
+
+    @property
     def plugins(self) -> dict[str, tuple[PlannedPlugin[Plugin], ...]]:
         """The plugins of each kind, each once, in the order of the grid."""
         used = {each.dataset.name: each.dataset for each in self.datasets}

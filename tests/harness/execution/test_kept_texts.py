@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from tests.conftest import PLUGINS, Prmcal
+from tests.harness.planning.synthetic_plans import plan
 
 
 def run(prmcal: Prmcal, folder: Path, **changes: Any) -> None:
@@ -55,7 +56,11 @@ def test_shards_of_another_size_take_over_all_texts(prmcal: Prmcal, folder: Path
 
 
 def test_a_question_of_two_data_sets_is_sampled_once(folder: Path) -> None:
+    repeated = plan().repeated
+    assert repeated > 0
     drawn = texts(list(samples(folder)))
     assert drawn.groupby(["request", "trajectory"])["text"].nunique().max() == 1
     rollouts = sum(count for path, count in samples(folder).items() if "rollout" in path.parts)
     assert rollouts == len(drawn.drop_duplicates(["request", "trajectory"])) < len(drawn)
+    log = (folder / "out" / "run.log").read_text()
+    assert f"which is sampled once: {repeated}" in log
