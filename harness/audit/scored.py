@@ -173,6 +173,10 @@ def rows_of(found: Sequence[Solution], source: str, fields: Fields, words: Seque
         )
     except ValueError as error:
         raise DataError(f"{source}: {error}.") from error
+    if len(prefixes):
+        errors = (prefixes["reward"] - prefixes["label"]).to_numpy(np.float64)
+        worth = independent(errors, prefixes["question"].to_numpy())
+        words.insert(-1, f"They are worth {worth:,} independent ones.")
     if unlike:
         words.append(
             f"The scores say how many steps {len(unlike):,} texts have, such as that of {unlike[0]}."
@@ -182,6 +186,14 @@ def rows_of(found: Sequence[Solution], source: str, fields: Fields, words: Seque
     return Scored(
         prefixes, solutions, tuple(numbers), target, scale, tuple(words), doubts, field, alarm_of(wins), wins
     )
+
+
+def independent(errors: np.ndarray[Any, Any], question: np.ndarray[Any, Any]) -> int:
+    """Return how many independent prefixes have a mean error as uncertain as that of these, which are by question."""
+    centred = errors - errors.mean()
+    spread = float((np.bincount(question, weights=centred) ** 2).sum())
+    most = len(errors)
+    return most if spread == 0 else round(min(most, most * float((centred**2).sum()) / spread))
 
 
 def _doubts(graded: Sequence[tuple[bool, str, str]]) -> Iterator[str]:

@@ -26,6 +26,7 @@ from prmcal.harness.cli.options import (
     load_plugins,
     option,
 )
+from prmcal.harness.execution.earlier import convert_texts, has_old_texts
 from prmcal.harness.execution.run import rebuild_database
 from prmcal.harness.jobs.parameters import FitParameters
 from prmcal.harness.jobs.plugin_calls import plugin_guard
@@ -152,6 +153,16 @@ def rebuild(
     Nothing is sampled. It is needed after a version of prmcal whose database has another layout, and for a database
     that is damaged.
     """
+    if not check and has_old_texts(directory):
+        folder = RunFolder(directory)
+        load_plugins_of(folder)
+        with folder.lock():
+            kept = counted(convert_texts(directory), "shard")
+        typer.echo(
+            f"Kept the samples of {kept} of an earlier version. Run the grid again: it takes them over.",
+            err=True,
+        )
+        return
     if not check:
         cells = rebuild_database(directory)
         typer.echo(f"Rebuilt the database of {directory}: {cells} cells.", err=True)

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import TextIO
 
 from prmcal.db.run_folder import FAILURES_FILE, LOG_FILE, RECORD_FILE
-from prmcal.harness.execution.earlier import earlier_texts
+from prmcal.errors import RunError
+from prmcal.harness.execution.earlier import earlier_texts, has_old_texts
 from prmcal.harness.execution.ending import Ending, EndWatch, RunSummary, read_failures
 from prmcal.harness.execution.local import Executor, LocalExecutor
 from prmcal.harness.execution.machine import run_environment
@@ -62,6 +63,11 @@ def run_grid(
     plan.cells_with(only or {})  # A wrong name is an error before the folder is touched.
     with folder.lock():
         folder.claim(grid.name)
+        if has_old_texts(directory):
+            raise RunError(
+                f"An earlier version of prmcal made {directory}, and keys are others now. Its samples can be kept: "
+                f"prmcal rebuild {directory}"
+            )
         environment = run_environment()
         if executor.on_gpus:  # Those of a cluster are not on this machine.
             environment["hardware"]["gpus"] = environment["hardware"]["gpus"] or ["GPUs of the cluster"]
