@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -107,20 +106,6 @@ def test_a_result_that_is_too_large_displaces_nothing() -> None:
         assert doubling.of(large).weights.sum() == 4000
     doubling.of(small)
     assert doubling.calls == 3
-
-
-def test_threads_share_results() -> None:
-    doubling = Doubling(limit=10 * 1500)
-
-    def sums(thread: int) -> list[float]:
-        return [
-            float(doubling.of(np.full(100, float((thread + each) % 20))).weights.sum()) for each in range(200)
-        ]
-
-    with ThreadPoolExecutor(8) as pool:
-        found = list(pool.map(sums, range(8)))
-    assert found == [[200.0 * ((thread + each) % 20) for each in range(200)] for thread in range(8)]
-    assert 0 < doubling.memory.taken <= doubling.memory.limit
 
 
 def test_a_result_is_computed_once_for_weights_that_cannot_change() -> None:
