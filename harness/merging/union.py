@@ -82,7 +82,7 @@ class _Builder:
             raise RunError(
                 f"{source.folder} and a run before it have different things of the name '{name}' ({kind}), or other "
                 "settings for it, such as the seed. Nothing was merged. Give it another name in one of the grids, and "
-                "run that grid again: finished work is kept, because names are not part of it."
+                "run that grid again with --drop-cells: nothing is computed again, because names are in no key."
             )
         self.sources.append(source)
         for ref in source.manifests:
