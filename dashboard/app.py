@@ -51,9 +51,7 @@ _PAGES: dict[str, tuple[Callable[..., None], str]] = {
 def main(folder: Path) -> None:
     """Show the page that the address names. Show it again whenever the run publishes results."""
     path = published_path(folder)
-    pages = {
-        url: st.Page(partial(show, path), title=title, url_path=url) for url, (show, title) in _PAGES.items()
-    }
+    pages = {url: st.Page(partial(show, path), title=title, url_path=url) for url, (show, title) in _PAGES.items()}
     first, title = next(iter(_PAGES.values()))
     root = st.Page(partial(first, path), title=title, url_path="", default=True)
     page = st.navigation([root, *pages.values()], position="hidden")

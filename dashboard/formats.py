@@ -20,9 +20,7 @@ from prmcal.db.text.formats import DIGITS
 MISSING = "\N{EN DASH}"
 """The text for a value that is missing or does not apply."""
 
-CAPTIONS: dict[str, str] = tomllib.loads(
-    Path(__file__).with_name("captions.toml").read_text(encoding="utf-8")
-)
+CAPTIONS: dict[str, str] = tomllib.loads(Path(__file__).with_name("captions.toml").read_text(encoding="utf-8"))
 """The texts below the charts and the tables of the pages, by their names."""
 
 _NO_BREAK = "\N{NO-BREAK SPACE}"
@@ -40,16 +38,13 @@ def escaped(text: str) -> str:
     Words that Streamlit would rewrite are code.
     """
     words = _SPACES.sub(" ", text).split(" ")
-    return " ".join(
-        _code(each) if _REWRITTEN.search(each) else _PUNCTUATION.sub(r"\\\1", each) for each in words
-    )
+    return " ".join(_code(each) if _REWRITTEN.search(each) else _PUNCTUATION.sub(r"\\\1", each) for each in words)
 
 
 def visible(text: str) -> str:
     """Escape the control characters of a text, such as those that change the direction of what follows. Tabs stay."""
     return "".join(
-        each if each.isprintable() or each == "\t" else each.encode("unicode_escape").decode()
-        for each in text
+        each if each.isprintable() or each == "\t" else each.encode("unicode_escape").decode() for each in text
     )
 
 
@@ -144,9 +139,7 @@ def _is_harmless(formula: str) -> bool:
 
 
 def _lines(text: str) -> str:
-    return "  \n".join(
-        escaped(visible(line)) for line in re.split(r"\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]", text)
-    )
+    return "  \n".join(escaped(visible(line)) for line in re.split(r"\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]", text))
 
 
 def _code(word: str) -> str:

@@ -46,9 +46,7 @@ def runs(source: Source) -> pd.DataFrame:
 
 def jobs(source: Source) -> pd.DataFrame:
     """Return all jobs of the plan with status and cost."""
-    return frame(
-        source, sa.select(Job).order_by(Job.kind, Job.llm, Job.prm, Job.calibrator, Job.dataset, Job.job_key)
-    )
+    return frame(source, sa.select(Job).order_by(Job.kind, Job.llm, Job.prm, Job.calibrator, Job.dataset, Job.job_key))
 
 
 def plugins(source: Source) -> pd.DataFrame:

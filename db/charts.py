@@ -114,9 +114,7 @@ def with_shapes(series: Series) -> Series:
     return replace(series, shapes=[_SHAPES[place % len(_SHAPES)] for place in range(len(series.names))])
 
 
-def legend(
-    names: Sequence[str] | None = None, *, lines: bool = True, width: float | None = None
-) -> alt.Legend:
+def legend(names: Sequence[str] | None = None, *, lines: bool = True, width: float | None = None) -> alt.Legend:
     """Return a legend above a chart, with as many series in a line as fit into its width in pixels.
 
     It lists some names or all series, with their lines and dashes or with points. By default the width is that of the
@@ -204,9 +202,7 @@ def curves(
     return layers
 
 
-def intervals(
-    base: alt.Chart, value: alt.X | alt.Y, *, size: float = 60, **of_points: Any
-) -> list[alt.Chart]:
+def intervals(base: alt.Chart, value: alt.X | alt.Y, *, size: float = 60, **of_points: Any) -> list[alt.Chart]:
     """Return the layers of values with their 95% intervals: rules between the columns low and high, and points.
 
     `base` has the data, the other axis, colours and tooltips. Points have a size in square pixels, and other encodings
@@ -262,9 +258,7 @@ def on_dark(part: Any) -> Any:
 def style_sheet() -> str:
     """Return the CSS that gives an SVG file of a chart the colours of :data:`DARK` if its reader prefers dark pages."""
     rules = " ".join(
-        f'[{part}="{light}" i] {{ {part}: {dark}; }}'
-        for light, dark in DARK.items()
-        for part in ("fill", "stroke")
+        f'[{part}="{light}" i] {{ {part}: {dark}; }}' for light, dark in DARK.items() for part in ("fill", "stroke")
     )
     return f"@media (prefers-color-scheme: dark) {{ {rules} }}"
 

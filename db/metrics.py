@@ -66,9 +66,7 @@ class Metric:
     @property
     def direction(self) -> str:
         """Return which values are better, such as "lower is better"; empty if none are."""
-        return (
-            f"{'closer to 0' if self.better == 'near zero' else self.better} is better" if self.better else ""
-        )
+        return f"{'closer to 0' if self.better == 'near zero' else self.better} is better" if self.better else ""
 
 
 _FILE = Path(__file__).with_name("metrics.csv")

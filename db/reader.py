@@ -56,9 +56,7 @@ def engine_for(path: Path, *, read_only: bool = False, reads: Path | None = None
     Its connections have access to no other files than those in the folder `reads`, since a view could name any.
     """
     url = sa.URL.create("duckdb", database=str(path))
-    engine = sa.create_engine(
-        url, poolclass=NullPool, connect_args={"read_only": read_only, "config": _CLOSED}
-    )
+    engine = sa.create_engine(url, poolclass=NullPool, connect_args={"read_only": read_only, "config": _CLOSED})
 
     @sa.event.listens_for(engine, "connect")
     def close(connection: Any, _: object) -> None:
@@ -246,9 +244,7 @@ def frame(source: Source, query: sa.Select[*tuple[Any, ...]]) -> "pd.DataFrame":
     import duckdb
 
     columns = [column for column in query.selected_columns if isinstance(column, sa.ColumnElement)]
-    types = {
-        column.name: _DTYPES[kind] for column in columns for kind in _DTYPES if isinstance(column.type, kind)
-    }
+    types = {column.name: _DTYPES[kind] for column in columns for kind in _DTYPES if isinstance(column.type, kind)}
     with connection_of(source) as connection:
         cursor: Any = connection.execute(query).cursor
         try:
@@ -259,18 +255,13 @@ def frame(source: Source, query: sa.Select[*tuple[Any, ...]]) -> "pd.DataFrame":
     found = found.astype(dict.fromkeys(empty, object)).replace({name: {float("nan"): None} for name in empty})
     for column in columns:
         if isinstance(column.type, sa.JSON):
-            found[column.name] = [
-                json.loads(each) if isinstance(each, str) else None for each in found[column.name]
-            ]
+            found[column.name] = [json.loads(each) if isinstance(each, str) else None for each in found[column.name]]
     return _with_levels(found.astype(types))
 
 
 def _with_levels(found: "pd.DataFrame") -> "pd.DataFrame":
     """Return a frame whose difficulties are numbers if all of them are whole numbers. The database has them as text."""
-    if (
-        "question_level" in found
-        and found["question_level"].dropna().astype(str).str.fullmatch(r"-?\d+").all()
-    ):
+    if "question_level" in found and found["question_level"].dropna().astype(str).str.fullmatch(r"-?\d+").all():
         return found.astype({"question_level": "Int64"})
     return found
 

@@ -67,10 +67,6 @@ def finished_artifacts(directory: Path, kind: str) -> set[str]:
     An artifact is written under a temporary name that starts with a dot, and renamed when it is complete.
     """
     try:
-        return {
-            path.name
-            for path in (artifacts_root(directory) / kind).iterdir()
-            if not path.name.startswith(".")
-        }
+        return {path.name for path in (artifacts_root(directory) / kind).iterdir() if not path.name.startswith(".")}
     except OSError:
         return set()

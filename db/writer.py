@@ -89,9 +89,7 @@ class Writer:
     def loaded_jobs(self) -> set[str]:
         """Return the keys of the jobs whose artifacts are in the database."""
         with connect(self._engine, self.path, self._patience) as connection:
-            return set(
-                connection.execute(sa.select(tables.Job.job_key).where(tables.Job.status == "done")).scalars()
-            )
+            return set(connection.execute(sa.select(tables.Job.job_key).where(tables.Job.status == "done")).scalars())
 
     def finished_cells(self) -> dict[str, str | None]:
         """Return the keys of the jobs that measured the finished cells, by the sorted ids of the cells."""
@@ -272,9 +270,7 @@ def _value(row: tables.Base, column: sa.Column[Any]) -> Any:
     return value
 
 
-def _insert_columns(
-    connection: sa.Connection, table: sa.Table, parts: Iterable[Mapping[str, Values]]
-) -> None:
+def _insert_columns(connection: sa.Connection, table: sa.Table, parts: Iterable[Mapping[str, Values]]) -> None:
     """Insert the values of columns, by their names. A row with the same primary key is replaced."""
     import pyarrow as pa
 

@@ -177,11 +177,7 @@ class Run:
 
 def _listed(names: Mapping[str, Any]) -> dict[str, Any]:
     """Return lists of names by their kind, without the kinds that are not given."""
-    return {
-        kind: [each] if isinstance(each, str) else list(each)
-        for kind, each in names.items()
-        if each is not None
-    }
+    return {kind: [each] if isinstance(each, str) else list(each) for kind, each in names.items() if each is not None}
 
 
 def run(

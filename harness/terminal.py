@@ -59,9 +59,7 @@ class Fitted(NamedTuple):
     hidden: tuple[Column, ...]
 
 
-def fit(
-    columns: Sequence[Column], width: int | None = None, sections: Mapping[int, str] | None = None
-) -> Fitted:
+def fit(columns: Sequence[Column], width: int | None = None, sections: Mapping[int, str] | None = None) -> Fitted:
     """Return a table that is at most as wide as the terminal, or as `width`.
 
     If it is too wide, titles are wrapped. If it is still too wide, columns are left out. Names are cut only if the

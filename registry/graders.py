@@ -100,9 +100,7 @@ def _letters(text: str, options: Sequence[str]) -> frozenset[str]:
 
     if named_by(text):
         return frozenset(named_by(text))
-    tokens = [
-        token for token in re.finditer(r"[^\W_]+(?:'\w+)?", text) if token[0].casefold() not in _INTRODUCTIONS
-    ]
+    tokens = [token for token in re.finditer(r"[^\W_]+(?:'\w+)?", text) if token[0].casefold() not in _INTRODUCTIONS]
     letters, rest = set[str](), ""
     for token in tokens:
         # "a" alone is a letter, and "a dog" has none.

@@ -18,8 +18,7 @@ _LONGEST_VALUE = 80
 def printable(text: str) -> str:
     """Return text from a model or a data set with its control characters escaped. Line breaks stay."""
     return "".join(
-        each if each.isprintable() or each == "\n" else each.encode("unicode_escape").decode()
-        for each in text
+        each if each.isprintable() or each == "\n" else each.encode("unicode_escape").decode() for each in text
     )
 
 
@@ -80,9 +79,7 @@ def reading(what: str, advice: str = "", kind: type[PrmcalError] = DataError) ->
 def refuse_pointer(path: Path, content: bytes) -> None:
     """Raise a DataError if the content of a file, or its beginning, says that it is a pointer of Git LFS."""
     if content.startswith(LFS_POINTER):
-        raise DataError(
-            f"{path} is a pointer of Git LFS and not the file itself. Fetch it with: git lfs pull"
-        )
+        raise DataError(f"{path} is a pointer of Git LFS and not the file itself. Fetch it with: git lfs pull")
 
 
 def is_file(path: str) -> bool:

@@ -166,11 +166,7 @@ class Registry(Generic[P]):
 
     def _check_contract(self, name: str, cls: Any) -> None:
         if not (inspect.isclass(cls) and issubclass(cls, self.contract)):
-            own = [
-                kind
-                for kind, each in KINDS.items()
-                if inspect.isclass(cls) and issubclass(cls, each.contract)
-            ]
+            own = [kind for kind, each in KINDS.items() if inspect.isclass(cls) and issubclass(cls, each.contract)]
             hint = f' Write @{own[0]}("{name}") above it.' if own else ""
             raise InvalidPluginError(
                 f"The {self.kind} '{name}' ({getattr(cls, '__qualname__', cls)!s}) must be a class that derives "
@@ -178,10 +174,7 @@ class Registry(Generic[P]):
             )
         missing = sorted(getattr(cls, "__abstractmethods__", ()))
         if missing:
-            forms = (
-                f"def {each}({', '.join(inspect.signature(getattr(cls, each)).parameters)})"
-                for each in missing
-            )
+            forms = (f"def {each}({', '.join(inspect.signature(getattr(cls, each)).parameters)})" for each in missing)
             raise InvalidPluginError(
                 f"The {self.kind} '{name}' ({cls.__qualname__}) lacks {', '.join(missing)}. Write "
                 f"{' and '.join(forms)}. "
@@ -262,9 +255,7 @@ def load_plugin_file(path: Path, named: bool = True) -> None:
 
 def _named_files() -> Path:
     """Return the file with the hashes of the plugin files that were named on this machine."""
-    return (
-        Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "prmcal" / "named-plugin-files.txt"
-    )
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "prmcal" / "named-plugin-files.txt"
 
 
 def _named_before() -> set[str]:

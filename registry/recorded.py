@@ -135,9 +135,7 @@ class RecordedLLM(_Recorded, LLM):
         follow_ups = [[steps, list(map(astuple, drawn))] for steps, drawn in question.follow_ups.items()]
         return [list(map(astuple, question.solutions)), follow_ups]
 
-    def generate(
-        self, prefixes: Sequence[Prefix], n: int, sampling: Sampling, seed: int
-    ) -> list[list[Completion]]:
+    def generate(self, prefixes: Sequence[Prefix], n: int, sampling: Sampling, seed: int) -> list[list[Completion]]:
         """Return the first `n` recorded completions of each prefix; see :meth:`prmcal.LLM.generate`.
 
         Raises a PluginFailedError if a question is not recorded, or a prefix has fewer than `n` completions.
@@ -253,17 +251,13 @@ class RecordedPRM(_Recorded, PRM):
         known = self._scores_of(question)
         found = []
         for steps in trajectories:
-            log_odds = np.array(
-                [_known(known, steps[:count]) for count in range(len(steps) + 1)], dtype=np.float32
-            )
+            log_odds = np.array([_known(known, steps[:count]) for count in range(len(steps) + 1)], dtype=np.float32)
             if np.isnan(log_odds[-1]):
                 raise PluginFailedError(
                     f"{self.named} has no score for a trajectory of the question {question[:60]!r} that ends with "
                     f"{join_steps(steps)[-60:]!r}. Use the PRM 'recorded' with the LLM 'recorded' and the same file."
                 )
-            found.append(
-                PrefixScores(log_odds, expit(log_odds.astype(np.float64)), np.isnan(log_odds), tokens=0)
-            )
+            found.append(PrefixScores(log_odds, expit(log_odds.astype(np.float64)), np.isnan(log_odds), tokens=0))
         return found
 
     def _scores_of(self, question: str) -> dict[str, float]:

@@ -41,9 +41,7 @@ def _checked_address(url: str) -> str:
     parts = urlsplit(url)
     secret = parts.username or parts.password or parts.query
     if parts.scheme not in ("http", "https") or not parts.hostname or secret:
-        raise ValueError(
-            "It is not an HTTP address, or one with a password or a query, which would be stored."
-        )
+        raise ValueError("It is not an HTTP address, or one with a password or a query, which would be stored.")
     return url
 
 
@@ -86,9 +84,7 @@ class ServerClient:
         with ThreadPoolExecutor(1) as thread:
             return thread.submit(asyncio.run, asked).result()
 
-    def probe(
-        self, request: Mapping[str, Any], read: "Callable[[httpx2.Response, Mapping[str, Any]], object]"
-    ) -> None:
+    def probe(self, request: Mapping[str, Any], read: "Callable[[httpx2.Response, Mapping[str, Any]], object]") -> None:
         """Raise the error of `ask` unless the server answers a request. It is sent once, with half a minute at most."""
         try:
             replace(self, patience=0.0, timeout=min(self.timeout, _PROBE_TIMEOUT)).ask([request], read)

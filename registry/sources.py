@@ -148,9 +148,7 @@ def _read(module: _Module) -> tuple[str, tuple[str, ...]]:
     try:
         return _parsed(module.path.read_bytes())
     except (OSError, SyntaxError, ValueError, RecursionError) as error:
-        raise InvalidPluginError(
-            f"{module.path} cannot be loaded: {type(error).__name__}: {error}"
-        ) from error
+        raise InvalidPluginError(f"{module.path} cannot be loaded: {type(error).__name__}: {error}") from error
 
 
 @cache

@@ -20,9 +20,7 @@ from tests import forked
 from tests.shared import made_once
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # test files run side by side, one per core
-if (
-    "PRMCAL_TESTS" not in os.environ
-):  # Processes of xdist share one folder, so that nothing of the user changes.
+if "PRMCAL_TESTS" not in os.environ:  # Processes of xdist share one folder, so that nothing of the user changes.
     os.environ |= {"PRMCAL_TESTS": "1", "XDG_CACHE_HOME": tempfile.mkdtemp(prefix="prmcal-tests-")}
     atexit.register(shutil.rmtree, os.environ["XDG_CACHE_HOME"], ignore_errors=True)
 
@@ -127,9 +125,7 @@ def prmcal() -> Prmcal:
     The exit code and both streams are in the result.
     """
 
-    def run(
-        *arguments: object, folder: Path | None = None, **variables: str
-    ) -> subprocess.CompletedProcess[str]:
+    def run(*arguments: object, folder: Path | None = None, **variables: str) -> subprocess.CompletedProcess[str]:
         env, where = environment() | variables, folder or Path.cwd()
         if "HF_HOME" in variables:  # The library of the hub reads it when it is imported.
             line = command(*arguments)

@@ -29,9 +29,7 @@ def described_rows() -> list[DescribedMetric]:
     return [DescribedMetric(**asdict(each), position=place) for place, each in enumerate(DESCRIBED.values())]
 
 
-def statistic(
-    metric: Metric | str, rows: PrefixRows, bootstrap: Bootstrap = BOOTSTRAP, **arguments: Any
-) -> Any:
+def statistic(metric: Metric | str, rows: PrefixRows, bootstrap: Bootstrap = BOOTSTRAP, **arguments: Any) -> Any:
     """The statistic of a metric that is defined for the rows."""
     built = metrics.create(metric, **arguments) if isinstance(metric, str) else metric
     found = statistic_of(built, rows, bootstrap)
@@ -44,9 +42,7 @@ def value(metric: Metric | str, rows: PrefixRows, **arguments: Any) -> float:
     return float(statistic(metric, rows, **arguments).value())
 
 
-def published_metrics(
-    rows: PrefixRows, bins: int = 10, bootstrap: Bootstrap = BOOTSTRAP
-) -> dict[str, Statistic]:
+def published_metrics(rows: PrefixRows, bins: int = 10, bootstrap: Bootstrap = BOOTSTRAP) -> dict[str, Statistic]:
     """The Brier scores, the signed error and the calibration errors over bins, by name, where they are defined."""
     built = {name: metrics.create(name) for name in _PUBLISHED}
     built |= {name: metrics.create(name, bins=bins) for name in _BINNED}

@@ -61,9 +61,7 @@ GRID: dict[str, Any] = {
 def shared_run(factory: pytest.TempPathFactory) -> Path:
     """The folder of the run. All processes of the tests share it. Tests must not write to it."""
     plugins = [PLUGINS / "faulty_prm.py"]
-    return made_once(
-        factory, "served-run", lambda folder: prmcal.run(GRID, folder, workers=1, plugins=plugins)
-    )
+    return made_once(factory, "served-run", lambda folder: prmcal.run(GRID, folder, workers=1, plugins=plugins))
 
 
 @contextmanager

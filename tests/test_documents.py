@@ -32,9 +32,7 @@ def example(marker: str) -> str:
         '@strategy("narrowing search")',
     ],
 )
-def test_the_examples_for_plugin_authors_pass_their_checks(
-    tmp_path: Path, prmcal: Prmcal, marker: str
-) -> None:
+def test_the_examples_for_plugin_authors_pass_their_checks(tmp_path: Path, prmcal: Prmcal, marker: str) -> None:
     path = tmp_path / "my_plugins.py"
     path.write_text(example(marker))
     checked = prmcal("check", path)
@@ -60,6 +58,4 @@ def test_help_and_list_load_no_torch() -> None:
     code = "import sys; sys.argv = ['prmcal', *{!r}.split()]\nfrom prmcal.harness.cli import main\n"
     code += "try: main()\nexcept SystemExit: pass\nsys.exit('torch' in sys.modules)"
     for argument in ("--help", "list", "list calibrator"):
-        subprocess.run(
-            [sys.executable, "-c", code.format(argument)], cwd=ROOT, check=True, capture_output=True
-        )
+        subprocess.run([sys.executable, "-c", code.format(argument)], cwd=ROOT, check=True, capture_output=True)

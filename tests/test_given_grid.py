@@ -82,16 +82,12 @@ def test_outcomes_are_those_of_the_file(finished: Path) -> None:
         "jsonl", path=str(finished.parent / "agents.jsonl"), fields={"label": "reward"}, calibration_share=0.5
     )
     own = [rows[each.text] for each in data.questions("test")]
-    assert scaling.loc["pass@1", "accuracy"] == pytest.approx(
-        np.mean([[s["reward"] for s in q] for q in own])
-    )
+    assert scaling.loc["pass@1", "accuracy"] == pytest.approx(np.mean([[s["reward"] for s in q] for q in own]))
     best = np.mean([max(q, key=lambda s: s["scores"][-1])["reward"] for q in own])
     assert scaling.loc["best-of-n", "accuracy"] == pytest.approx(best)
     seconds = np.mean([[s["seconds"] for s in q] for q in own])
     assert scaling.loc["best-of-n", "generated_tokens"] == pytest.approx(SOLUTIONS * seconds)
-    brier = np.mean(
-        [(1 / (1 + np.exp(-score)) - s["reward"]) ** 2 for q in own for s in q for score in s["scores"]]
-    )
+    brier = np.mean([(1 / (1 + np.exp(-score)) - s["reward"]) ** 2 for q in own for s in q for score in s["scores"]])
     assert calibration.loc["uncalibrated", "brier"] == pytest.approx(brier, abs=1e-6)
 
 

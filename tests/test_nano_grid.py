@@ -55,9 +55,7 @@ def arguments(path: Path, out: Path) -> list[str]:
 
 
 def run(path: Path, out: Path, env: dict[str, str]) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        arguments(path, out), env=env, cwd=ROOT, capture_output=True, text=True, timeout=900
-    )
+    return subprocess.run(arguments(path, out), env=env, cwd=ROOT, capture_output=True, text=True, timeout=900)
 
 
 def rows(finished: Run, table: str) -> list[dict[str, Any]]:

@@ -63,9 +63,7 @@ def test_the_questions_are_those_that_the_tool_makes_and_the_head_has_seen_none(
 
 def test_the_head_has_a_card_and_two_outputs() -> None:
     weights = load_file(GRIDS / "smollm-head.safetensors")
-    assert {name: each.shape for name, each in weights.items()} == dict(
-        zip(HEAD, [(2, 576), (2,)], strict=True)
-    )
+    assert {name: each.shape for name, each in weights.items()} == dict(zip(HEAD, [(2, 576), (2,)], strict=True))
     assert "on held-out questions" in (GRIDS / "smollm-head.md").read_text()
 
 

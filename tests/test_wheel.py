@@ -48,9 +48,7 @@ class Installed:
 
     def run(self, *arguments: object) -> subprocess.CompletedProcess[str]:
         command = [str(self.program), *map(str, arguments)]
-        return subprocess.run(
-            command, cwd=self.folder, env=alone(), capture_output=True, text=True, timeout=900
-        )
+        return subprocess.run(command, cwd=self.folder, env=alone(), capture_output=True, text=True, timeout=900)
 
 
 def build(kind: str, source: Path, out: Path) -> Path:
@@ -160,9 +158,7 @@ def test_every_module_is_in_it_and_can_be_imported(installed: Installed) -> None
     in_repository = {path.relative_to(ROOT / "src") for path in (ROOT / "src" / "prmcal").glob("*.py")}
     in_repository |= {Path("prmcal") / path.relative_to(ROOT) for path in rooms}
     assert in_wheel == {path.as_posix() for path in in_repository}
-    names = [
-        name.removesuffix(".py").removesuffix("/__init__").replace("/", ".") for name in sorted(in_wheel)
-    ]
+    names = [name.removesuffix(".py").removesuffix("/__init__").replace("/", ".") for name in sorted(in_wheel)]
     shown = subprocess.run(
         [
             installed.program.with_name("python"),
@@ -195,9 +191,7 @@ def test_an_editable_install_reads_the_folders(make: Callable[[Path], Path], tmp
     grids = source / "grids"
     (grids / "mine.yaml").write_text((grids / "hello.yaml").read_text())
     program = tmp_path / "venv" / "bin" / "prmcal"
-    planned = subprocess.run(
-        [program, "plan", "mine"], env=alone(), cwd=tmp_path, capture_output=True, text=True
-    )
+    planned = subprocess.run([program, "plan", "mine"], env=alone(), cwd=tmp_path, capture_output=True, text=True)
     assert planned.returncode == 0, planned.stderr
 
 

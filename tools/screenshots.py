@@ -86,9 +86,7 @@ def _wait(process: subprocess.Popen[bytes], address: str) -> None:
 
 def main() -> None:
     """Read the command line and take the screenshots."""
-    parser = argparse.ArgumentParser(
-        prog="python -m tools.screenshots", description="Take screenshots of all pages."
-    )
+    parser = argparse.ArgumentParser(prog="python -m tools.screenshots", description="Take screenshots of all pages.")
     parser.add_argument("directory", type=Path, metavar="DIR", help="output folder of a run")
     parser.add_argument("out", type=Path, metavar="OUT", help="folder for the screenshots")
     arguments = parser.parse_args()

@@ -106,9 +106,7 @@ def write_solutions(path: Path) -> None:
                 texts = [completion.text for completion in completions]
                 question = Question("", each["question"], each["answer"])
                 right = [grader.grade(question, text)[0] == "correct" for text in texts]
-                file.write(
-                    json.dumps({"question": question.text, "solutions": texts, "correct": right}) + "\n"
-                )
+                file.write(json.dumps({"question": question.text, "solutions": texts, "correct": right}) + "\n")
                 file.flush()
 
 

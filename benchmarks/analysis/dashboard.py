@@ -41,9 +41,7 @@ TEXT = "Step: we add the two numbers and carry the remainder over to the next li
 CELL = cell_id("calibration", LLMS[3], DATASETS[0], prm=PRMS[1], calibrator=CALIBRATORS[5])
 RIVAL = cell_id("calibration", LLMS[3], DATASETS[0], prm=PRMS[1], calibrator=CALIBRATORS[0])
 PLACE = {"dataset": DATASETS[0], "llm": LLMS[3], "prm": PRMS[1]}
-TARGETS = tuple(
-    float(-np.expm1(-x)) for x in np.geomspace(0.05, 16, 32)
-)  # as many as in the curves of the page
+TARGETS = tuple(float(-np.expm1(-x)) for x in np.geomspace(0.05, 16, 32))  # as many as in the curves of the page
 
 
 def grid() -> Iterator[tuple[str, str, str, str]]:
@@ -70,9 +68,7 @@ def describe(writer: Writer) -> None:
         for place, name in enumerate(names):
             rows.append(Plugin(kind=kind, name=name, plugin=name, arguments={}, identity={}, position=place))
     for dataset in DATASETS:
-        rows.append(
-            Dataset(name=dataset, split="test", content_hash="h", questions=QUESTIONS, grader_version="1")
-        )
+        rows.append(Dataset(name=dataset, split="test", content_hash="h", questions=QUESTIONS, grader_version="1"))
         rows += [
             Question(
                 dataset=dataset,
@@ -158,8 +154,7 @@ def fill(path: Path, steps: int) -> None:
             )
             for prm in PRMS:
                 run(
-                    f"INSERT INTO rewards SELECT 'score-{llm}-{prm}-{dataset}', *, 0.0::REAL, random(), false "
-                    "FROM pool"
+                    f"INSERT INTO rewards SELECT 'score-{llm}-{prm}-{dataset}', *, 0.0::REAL, random(), false FROM pool"
                 )
                 run(
                     f"INSERT INTO sample_accuracies SELECT 'curves-{llm}-{prm}-{dataset}', printf('q%04d', q), "
@@ -253,9 +248,7 @@ def main() -> None:
         with engine_for(path).connect() as connection:
             count = connection.exec_driver_sql("SELECT count(*) FROM calibrated_rewards").scalar_one()
         size = path.stat().st_size / 2**30
-        print(
-            f"{count:,} calibrated rewards, {size:.1f} GiB, generated in {time.perf_counter() - begin:.0f} s"
-        )
+        print(f"{count:,} calibrated rewards, {size:.1f} GiB, generated in {time.perf_counter() - begin:.0f} s")
         for title, ask in questions().items():
             wall, busy = [], []
             for _ in range(3):

@@ -140,9 +140,7 @@ def grow(sizes: tuple[int, ...]) -> None:
         found = list(pool.map(measure, sizes))
     print(f"{'shards':28}" + "".join(f"{shards:22,}" for shards, _, _ in found))
     for step in found[0][1]:
-        times = (
-            f"{seconds[step]:9.2f} s {1e6 * seconds[step] / shards:8.1f} µs" for shards, seconds, _ in found
-        )
+        times = (f"{seconds[step]:9.2f} s {1e6 * seconds[step] / shards:8.1f} µs" for shards, seconds, _ in found)
         print(f"{step:28}" + "".join(f"{each:>22}" for each in times))
     print(f"{'memory of all this':28}" + "".join(f"{memory:19,.0f} MB" for _, _, memory in found))
 

@@ -226,9 +226,7 @@ def claims(figures: Figures) -> str:
         ),
     ]
     return markdown(
-        pd.DataFrame(
-            found, columns=["claim", "recorded pools", "SmolLM2-135M", "nano", "what the rest would need"]
-        )
+        pd.DataFrame(found, columns=["claim", "recorded pools", "SmolLM2-135M", "nano", "what the rest would need"])
     )
 
 

@@ -49,9 +49,7 @@ def record() -> None:
         for level in sorted(whole["level"].unique()):
             part = (whole["level"] == level).to_numpy()
             found = mean_of(errors[part], rows, signed_interval, part)
-            levels.append(
-                {"pool": pool, "level": level, **found.columns("error"), "questions": found.questions}
-            )
+            levels.append({"pool": pool, "level": level, **found.columns("error"), "questions": found.questions})
         if pool == QWEN:
             points = reliability(audited)
             keep(points, KEPT, "reliability")
@@ -91,12 +89,8 @@ def picture(points: pd.DataFrame) -> bytes:
     """Return the reliability before and after as SVG, in two panels with equal axes."""
     panels, style = [], charts.series_of([LAST, REPAIRED], [LAST, REPAIRED])
     for series, colour in zip(style.names, style.colours, strict=True):
-        base = alt.Chart(
-            points[points["series"] == series].rename(columns={"right_low": "low", "right_high": "high"})
-        )
-        base = base.encode(
-            x=alt.X("score:Q", scale=charts.UNIT, title="the score says"), color=alt.value(colour)
-        )
+        base = alt.Chart(points[points["series"] == series].rename(columns={"right_low": "low", "right_high": "high"}))
+        base = base.encode(x=alt.X("score:Q", scale=charts.UNIT, title="the score says"), color=alt.value(colour))
         y = alt.Y("right:Q", scale=charts.UNIT, title="share that is right")
         layers = alt.layer(charts.diagonal(), *charts.intervals(base, y, size=90))
         panels.append(layers.properties(width=250, height=250, title=series))
@@ -165,9 +159,7 @@ def places_table() -> str:
     """Return the mean of score - outcome of prefixes by their place, for each pool."""
     table = kept_in(KEPT, "places")
     parts = {part: own.set_index("pool") for part, own in table.groupby("part", sort=False)}
-    lines = [
-        {"prefix": part, **{pool: signed(own.loc[pool]) for pool in PRMS}} for part, own in parts.items()
-    ]
+    lines = [{"prefix": part, **{pool: signed(own.loc[pool]) for pool in PRMS}} for part, own in parts.items()]
     smallest = {pool: signed(rows.loc["min"]) for pool, rows in _rows().items()}
     return markdown(pd.DataFrame([*lines, {"prefix": "whole solution, smallest step", **smallest}]))
 
@@ -208,9 +200,7 @@ def real_findings() -> list[str]:
 
 def higher_at_5() -> int:
     """Return in how many pools the errors at level 5 lie clearly above those at level 1."""
-    easy, hard = (
-        own.set_index("pool") for level, own in kept_in(KEPT, "levels").groupby("level") if level in (1, 5)
-    )
+    easy, hard = (own.set_index("pool") for level, own in kept_in(KEPT, "levels").groupby("level") if level in (1, 5))
     return int((hard["error_low"] > easy["error_high"]).sum())
 
 

@@ -40,9 +40,7 @@ _BY_SCORES = "first good enough"
 def _calibration_example(figures: Figures) -> str:
     table = figures.calibration
     chosen = (table["dataset"] == _MATH) & (table["llm"] == "nano-weak") & (table["prm"] == _PRM)
-    return _printed(
-        table[chosen], "calibration", ["brier_corrected", "adaptive_ce_corrected", "signed_error"]
-    )
+    return _printed(table[chosen], "calibration", ["brier_corrected", "adaptive_ce_corrected", "signed_error"])
 
 
 def _scaling_example(figures: Figures) -> str:
@@ -55,9 +53,7 @@ def _scaling_example(figures: Figures) -> str:
 
 def _printed(rows: pd.DataFrame, name: Leaderboard, metrics: Sequence[str]) -> str:
     """Return rows of a leaderboard as the terminal shows them, without what is equal in all of them."""
-    board = leaderboard_board(
-        rows.assign(cell_id="", difference=math.nan), name, Metrics(built_in_metrics()), metrics
-    )
+    board = leaderboard_board(rows.assign(cell_id="", difference=math.nan), name, Metrics(built_in_metrics()), metrics)
     shown = board.columns[: board.names + len(metrics)]
     columns = [column for column in shown if len(set(column.values)) > 1]
     values = list(zip(*(column.values for column in columns), strict=True))
@@ -266,9 +262,7 @@ def _reading(figures: Figures) -> str:
     areas = [_value(each) for each in judged[judged["data set"] == _MATH]["AUC within a question"]]
     far = [_value(each) for each in judged[judged["data set"] == _AIME]["AUC within a question"]]
     hard = table[table["data set"] == _AIME]
-    drawn, passed = (
-        [_value(each) for each in hard[name]] for name in ("IAS samples, uncalibrated", "pass@1")
-    )
+    drawn, passed = ([_value(each) for each in hard[name]] for name in ("IAS samples, uncalibrated", "pass@1"))
     return paragraph(
         f"The AUC within a question is {_span(areas)} on nano-math and {_span(far)} on nano-aime.",
         _best_of_n(figures),
@@ -311,9 +305,7 @@ def _searches(figures: Figures) -> str:
     return markdown(rows)
 
 
-def _by_llm(
-    rows: pd.DataFrame, strategy: str, calibrator: str | None = None, metric: str = "accuracy"
-) -> list[str]:
+def _by_llm(rows: pd.DataFrame, strategy: str, calibrator: str | None = None, metric: str = "accuracy") -> list[str]:
     """Return a metric of a strategy for the weak, the middle and the strong LLM, as text."""
     chosen = rows[rows["strategy"] == strategy]
     chosen = chosen[chosen["calibrator"].isna() if calibrator is None else chosen["calibrator"] == calibrator]

@@ -108,9 +108,7 @@ def smollm_findings() -> list[str]:
     assert to_one[HEAD]["difference_low"] > 0 > to_one[YES_NO]["difference_high"], "the head ranks"
     assert to_vote["difference_low"] < 0 < to_vote["difference_high"], "and a vote is no worse"
     assert isotonic[YES_NO]["difference_high"] < 0, "isotonic regression repairs Yes or No"
-    assert isotonic[HEAD]["difference_low"] < 0 < isotonic[HEAD]["difference_high"], (
-        "and leaves the head as it is"
-    )
+    assert isotonic[HEAD]["difference_low"] < 0 < isotonic[HEAD]["difference_high"], "and leaves the head as it is"
     return [
         f"Read as probabilities, its own Yes or No is too high by {measured(raw[YES_NO], 'signed_error')}. The scores "
         f"of a value head, which was fitted to the outcomes of other stories, are off by "

@@ -37,9 +37,7 @@ def overestimation(directory: Path) -> pd.DataFrame:
         alone = _first(same[same["strategy"] == "pass@1"])
         of_prm = same[same["prm"] == cell["prm"]]
         best = _first(of_prm[of_prm["strategy"] == "best-of-n"])
-        adaptive = _first(
-            of_prm[(of_prm["strategy"] == "best-of-n + IAS") & (of_prm["calibrator"] == "uncalibrated")]
-        )
+        adaptive = _first(of_prm[(of_prm["strategy"] == "best-of-n + IAS") & (of_prm["calibrator"] == "uncalibrated")])
         rows.append(
             {
                 "data set": cell["dataset"],

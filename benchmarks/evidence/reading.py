@@ -57,9 +57,7 @@ def _keyboard(answer: str) -> str:
     answer = re.sub(r"\\[dt]?frac\{(-?\w+)\}\{(\w+)\}", r"(\1)/(\2)", answer)
     answer = re.sub(r"\\sqrt\{([^{}]*)\}", r" sqrt(\1)", answer)
     answer = re.sub(r"\^\{([^{}]*)\}", r"^(\1)", answer)
-    return re.sub(
-        r"\\(pi|theta|infty)(?![a-z])", lambda name: {"infty": "infinity"}.get(name[1], name[1]), answer
-    )
+    return re.sub(r"\\(pi|theta|infty)(?![a-z])", lambda name: {"infty": "infinity"}.get(name[1], name[1]), answer)
 
 
 def _unicode(answer: str) -> str:
@@ -72,9 +70,7 @@ def _unicode(answer: str) -> str:
     ):
         answer = re.sub(rf"\\{name}(?:q)?(?![a-zA-Z])", sign, answer)
     answer = re.sub(r"\\sqrt\{(\d+|\w)\}", "\u221a\\1", answer)
-    return re.sub(
-        r"\^(\d)(?!\d)|\^\{(\d+)\}", lambda run: (run[1] or run[2]).translate(_SUPERSCRIPTS), answer
-    )
+    return re.sub(r"\^(\d)(?!\d)|\^\{(\d+)\}", lambda run: (run[1] or run[2]).translate(_SUPERSCRIPTS), answer)
 
 
 def _thousands(separator: str) -> Callable[[str], str]:
@@ -96,9 +92,7 @@ REWRITINGS: dict[str, Callable[[str], str]] = {
     "in \\( \\)": lambda answer: f"\\({answer}\\)",
     "a full stop behind it": lambda answer: f"{answer}.",
     "\\dfrac": lambda answer: answer.replace("\\frac", "\\dfrac"),
-    "\\left and \\right": _outside_text(
-        lambda answer: answer.replace("(", "\\left(").replace(")", "\\right)")
-    ),
+    "\\left and \\right": _outside_text(lambda answer: answer.replace("(", "\\left(").replace(")", "\\right)")),
     "thin spaces": _outside_text(
         lambda answer: re.sub(r"(?<![\\\d]),(?!\\)|(?<=\d)\+", lambda m: f"{m[0]}\\,", answer)
     ),
@@ -153,15 +147,8 @@ def main(data: Path, before: Path | None) -> None:
     checkouts = [*([before] if before else []), Path(__file__).parents[2]]
     answers = references(data)
     written = {name: [change(each) for each in answers] for name, change in REWRITINGS.items()}
-    cases = [
-        (None, other, each)
-        for others in written.values()
-        for other, each in zip(others, answers, strict=True)
-    ]
-    print(
-        f"{len(answers):,} references of MATH in {len(REWRITINGS)} ways: refused "
-        + " -> ".join(map(str, checkouts))
-    )
+    cases = [(None, other, each) for others in written.values() for other, each in zip(others, answers, strict=True)]
+    print(f"{len(answers):,} references of MATH in {len(REWRITINGS)} ways: refused " + " -> ".join(map(str, checkouts)))
     found = [graded(cases, checkout) for checkout in checkouts]
     for place, (name, others) in enumerate(written.items()):
         part = slice(place * len(answers), (place + 1) * len(answers))

@@ -130,9 +130,7 @@ def aims(table: pd.DataFrame) -> list[Aim]:
     passed, harder = llms.loc[order, "pass_at_1"], far.loc[order, "pass_at_1"]
     ranges = ((0.3, 0.45), (0.5, 0.6), (0.75, 0.85))
     cut, far_cut = (1 - float(each["isotonic_brier"].mean() / each["brier"].mean()) for each in (math, aime))
-    worse = (1 - aime["isotonic_brier"] / aime["brier"] < cut) | (
-        aime["isotonic_adaptive_ce"] > aime["adaptive_ce"]
-    )
+    worse = (1 - aime["isotonic_brier"] / aime["brier"] < cut) | (aime["isotonic_adaptive_ce"] > aime["adaptive_ce"])
     best = math.pivot(index="prm", columns="llm", values="optimum").loc[list(dict.fromkeys(math["prm"]))]
     return [
         Aim(

@@ -100,9 +100,7 @@ def poisoned(settings: Settings) -> Iterator[Row]:
         plugin.write_text(_ASSERT)
         flag.touch()
         content = yaml.safe_load(_HELLO.read_text())
-        content["llms"] = [
-            {"name": "nano-middle", "plugin": "poisoned", "arguments": {"checkpoint": "nano:middle"}}
-        ]
+        content["llms"] = [{"name": "nano-middle", "plugin": "poisoned", "arguments": {"checkpoint": "nano:middle"}}]
         grid.write_text(yaml.safe_dump(content))
         begun = perf_counter()
         found = _prmcal(
@@ -165,9 +163,7 @@ def vllm(settings: Settings) -> Iterator[Row]:
         return
     with tempfile.TemporaryDirectory() as folder:
         content = yaml.safe_load(_HELLO.read_text())
-        content["llms"] = [
-            {"name": "nano-middle", "plugin": "vllm", "arguments": {"checkpoint": "nano:middle"}}
-        ]
+        content["llms"] = [{"name": "nano-middle", "plugin": "vllm", "arguments": {"checkpoint": "nano:middle"}}]
         content["strategies"] = ["pass@1", "beam search"]
         grid = Path(folder) / "grid.yaml"
         grid.write_text(yaml.safe_dump(content))

@@ -75,9 +75,7 @@ def throughput(settings: Settings) -> Iterator[Row]:
         plugin.close()
 
 
-def _throughput(
-    settings: Settings, shape: str, plugin: RandomPRM, asked: list[ScoringRequest]
-) -> Iterator[Row]:
+def _throughput(settings: Settings, shape: str, plugin: RandomPRM, asked: list[ScoringRequest]) -> Iterator[Row]:
     parameters = plugin.parameters
     tokens = sum(each.tokens for of in plugin.score_batch(asked) for each in of)
     sizes = SIZES if shape == "Qwen2 7B" else SIZES[:2]
@@ -116,9 +114,7 @@ def one_pass(settings: Settings) -> Iterator[Row]:
                 ids = torch.nn.utils.rnn.pad_sequence([torch.tensor(each) for each in rows], batch_first=True)
                 ends = torch.tensor([len(each) - 1 for each in rows])
                 hidden = trunk(input_ids=ids.to(where), use_cache=False).last_hidden_state
-                values.append(
-                    plugin.log_odds(head(hidden[torch.arange(len(rows)), ends].float())).cpu().numpy()
-                )
+                values.append(plugin.log_odds(head(hidden[torch.arange(len(rows)), ends].float())).cpu().numpy())
         return values
 
     fast, slow = measure(lambda: plugin.score_batch(asked)), measure(alone, repeats=1)

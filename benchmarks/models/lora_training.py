@@ -59,9 +59,7 @@ class Epoch:
         base = quantile_model(prm, len(LEVELS))
         torch.manual_seed(0)
         # Prefixes of a tree share dropout masks. Without dropout, the gradients are comparable.
-        self.model = adapted(
-            base, lora_config(base, 2, 32, 0.0, "every fourth", ("q_proj", "v_proj"), "lora")
-        )
+        self.model = adapted(base, lora_config(base, 2, 32, 0.0, "every fourth", ("q_proj", "v_proj"), "lora"))
         self.weights = {name: each for name, each in self.model.named_parameters() if each.requires_grad}
         for name, each in self.weights.items():
             if "lora_B" in name:  # While B is 0, A has no gradient.

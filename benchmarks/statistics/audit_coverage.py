@@ -136,9 +136,7 @@ def row(truth: Truth, questions: int, worlds: int) -> str:
             above[kind].append(number.low > value)
         seen.append(found.is_repaired)
     cells = [
-        f"{np.mean(inside[kind]):.3f} ({np.mean(above[kind]):.3f}), n = {len(inside[kind])}"
-        if inside[kind]
-        else "-"
+        f"{np.mean(inside[kind]):.3f} ({np.mean(above[kind]):.3f}), n = {len(inside[kind])}" if inside[kind] else "-"
         for kind in ("error", "order", "cut")
     ]
     return f"| {truth.setting.name} | {questions} | {' | '.join(cells)} | {np.mean(seen):.2f} |"
@@ -146,9 +144,7 @@ def row(truth: Truth, questions: int, worlds: int) -> str:
 
 def main() -> None:
     worlds = int(sys.argv[1]) if len(sys.argv) > 1 else WORLDS
-    print(
-        "| scores | questions | signed error | AUC | cut | repaired |\n| --- | --- | --- | --- | --- | --- |"
-    )
+    print("| scores | questions | signed error | AUC | cut | repaired |\n| --- | --- | --- | --- | --- | --- |")
     for setting in (each for each in SETTINGS if each.name in (sys.argv[2:] or [each.name])):
         truth = Truth(setting)
         for questions in QUESTIONS:

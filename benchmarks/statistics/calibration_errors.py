@@ -34,9 +34,7 @@ DISTORTIONS = (
 )
 
 
-def prefixes(
-    random: np.random.Generator, questions: int, slope: float, shift: float, exact: bool
-) -> PrefixRows:
+def prefixes(random: np.random.Generator, questions: int, slope: float, shift: float, exact: bool) -> PrefixRows:
     """Prefixes of questions. The success probabilities of a question depend on each other, given the rewards."""
     question = np.repeat(np.arange(questions), 1 + random.binomial(12, random.beta(2, 2, questions)))
     size = len(question)
@@ -61,9 +59,7 @@ def row(questions: int, worlds: int, slope: float, shift: float) -> str:
     for world in range(worlds):
         random = np.random.default_rng([world, questions])
         drawn = prefixes(random, questions, slope, shift, False)
-        plain, corrected = (
-            estimate(measured(each, drawn), BOOTSTRAP) for each in (KIND, f"{KIND}_corrected")
-        )
+        plain, corrected = (estimate(measured(each, drawn), BOOTSTRAP) for each in (KIND, f"{KIND}_corrected"))
         low, high = percentile_interval(plain.replicates, questions)
         within += low <= truth <= high, corrected.low <= truth <= corrected.high
         values.append((plain.value, corrected.value))

@@ -114,9 +114,7 @@ def prefixes(
     return question, expit(log_odds + shift + own.normal(0, noise, questions)[question]), expit(log_odds)
 
 
-def hopeless(
-    random: Random, own: Random, questions: int, share: float
-) -> tuple[NDArray[np.int64], Values, Values]:
+def hopeless(random: Random, own: Random, questions: int, share: float) -> tuple[NDArray[np.int64], Values, Values]:
     """A share of questions without any chance, whose rewards are low."""
     question, reward, p = prefixes(random, own, questions)
     none = (random.random(questions) < share)[question]
@@ -124,9 +122,7 @@ def hopeless(
     return question, np.where(none, low, reward), np.where(none, 0.0, p)
 
 
-def blunders(
-    random: Random, own: Random, questions: int, share: float
-) -> tuple[NDArray[np.int64], Values, Values]:
+def blunders(random: Random, own: Random, questions: int, share: float) -> tuple[NDArray[np.int64], Values, Values]:
     """Good rewards, except on a share of the questions, where they are nearly the opposite."""
     question, reward, p = prefixes(random, own, questions, 0.0, 0.2)
     wrong = (own.random(questions) < share)[question]
@@ -285,9 +281,7 @@ class Ranked:
         if not self.position:
             lowest = highest = means.rank()
         axes = {"question_id": questions, "llm": self.places, "calibrator": CALIBRATORS}
-        table = pd.MultiIndex.from_product([range(size) for size in axes.values()], names=[*axes]).to_frame(
-            False
-        )
+        table = pd.MultiIndex.from_product([range(size) for size in axes.values()], names=[*axes]).to_frame(False)
         table = table.assign(dataset="d", prm="p")
         found = []
         for world in range(worlds):
@@ -297,11 +291,7 @@ class Ranked:
             noise = (noise + random.normal(0, 0.5**0.5, (questions, 1, CALIBRATORS))) / 2**0.5
             table["value"] = (noise + means.to_numpy()).ravel()
             for each, rank in rank_by_means(table, "calibrator").items():
-                ends = (
-                    (rank.rank_low, rank.rank_high)
-                    if self.position
-                    else (rank.mean_rank.low, rank.mean_rank.high)
-                )
+                ends = (rank.rank_low, rank.rank_high) if self.position else (rank.mean_rank.low, rank.mean_rank.high)
                 found.append(ends[0] - 1e-9 <= highest[each] and lowest[each] <= ends[1] + 1e-9)
         return float(np.mean(found))
 
@@ -316,14 +306,8 @@ COVERED: tuple[Setting, ...] = (
     *(Mean(f"share, {a}", bounded_interval, answers(a)) for a in (0.02, 0.05)),
     *(Mean(f"pass rates, {a}", bounded_interval, pass_rates(a, 1.0)) for a in (0.5, 0.9, 0.97)),
     Mean("pass rates, 0.99, mostly 1", bounded_interval, pass_rates(0.99, 0.3)),
-    *(
-        Mean(f"budget ratio, Beta(1, {d:g})", bounded_interval, budgets(d, 0.95))
-        for d in (0.2, 1.0, 8.0, 60.0)
-    ),
-    *(
-        Mean(f"budget ratio of searches, {1 - saved:.1f}", skewed_interval, searches(saved))
-        for saved in (0.2, 0.7)
-    ),
+    *(Mean(f"budget ratio, Beta(1, {d:g})", bounded_interval, budgets(d, 0.95)) for d in (0.2, 1.0, 8.0, 60.0)),
+    *(Mean(f"budget ratio of searches, {1 - saved:.1f}", skewed_interval, searches(saved)) for saved in (0.2, 0.7)),
     Mean("signed error", signed_interval, errors("signed")),
     *(Mean(f"signed error of one label, {a} right", signed_interval, one_label(a, 1.0)) for a in (0.97, 0.9)),
     Mean("signed error, 5% blunders", signed_interval, errors("signed", partial(blunders, share=0.05))),
@@ -337,10 +321,7 @@ COVERED: tuple[Setting, ...] = (
         corrected(f"corrected Brier, {100 * h:.0f}% hopeless", partial(hopeless, share=h))
         for h in (0.8, 0.9, 0.95, 0.97)
     ),
-    *(
-        corrected(f"corrected Brier, {100 * b:.0f}% blunders", partial(blunders, share=b))
-        for b in (0.02, 0.05, 0.1)
-    ),
+    *(corrected(f"corrected Brier, {100 * b:.0f}% blunders", partial(blunders, share=b)) for b in (0.02, 0.05, 0.1)),
     of_league("gain over fixed n", area_gain, 0.9),
     of_league("gain over fixed n, on 5% of questions", area_gain, 0.05),
     of_league("saving at 95%", saving, 0.9, 0.95),
@@ -357,18 +338,13 @@ COVERED: tuple[Setting, ...] = (
 """Those whose interval should contain the truth in 95% of worlds."""
 
 SIZES: tuple[Setting, ...] = (
-    *(
-        Tested(f"test of {metric}", metric)
-        for metric in ("brier_corrected", "signed_error", "adaptive_ce_corrected")
-    ),
+    *(Tested(f"test of {metric}", metric) for metric in ("brier_corrected", "signed_error", "adaptive_ce_corrected")),
     *(
         Tested(f"test of {metric}, high rewards", metric, partial(prefixes, shift=2.5))
         for metric in ("brier_corrected", "adaptive_ce_corrected")
     ),
     *(
-        Tested(
-            f"test of brier_corrected, {100 * h:.0f}% hopeless", "brier_corrected", partial(hopeless, share=h)
-        )
+        Tested(f"test of brier_corrected, {100 * h:.0f}% hopeless", "brier_corrected", partial(hopeless, share=h))
         for h in (0.8, 0.95)
     ),
     Tested("test of brier_corrected, 5% blunders", "brier_corrected", partial(blunders, share=0.05)),
@@ -382,9 +358,7 @@ def main() -> None:
     worlds, words = int(sys.argv[1]) if len(sys.argv) > 1 else WORLDS, sys.argv[2:]
     begun, settings = time.perf_counter(), {each.name: each for each in (*COVERED, *SIZES)}
     table = pd.read_csv(TABLE, index_col=0, dtype=str)
-    print(
-        f"{worlds} worlds; the Monte Carlo error of .95 is {np.sqrt(0.05 * 0.95 / worlds):.3f}; {QUESTIONS}"
-    )
+    print(f"{worlds} worlds; the Monte Carlo error of .95 is {np.sqrt(0.05 * 0.95 / worlds):.3f}; {QUESTIONS}")
     for name, setting in settings.items():
         if not words or any(word in name for word in words):
             table.loc[name] = [f"{setting.share(questions, worlds):.3f}" for questions in QUESTIONS]

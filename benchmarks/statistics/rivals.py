@@ -31,9 +31,7 @@ def compared(pool: Pool, name: str) -> Number:
     half = np.random.default_rng(0).permutation(pool.questions) % 2
     found, setting = np.zeros(pool.questions), Setting(pool.size)
     for own in (0, 1):
-        taught, held = (
-            pool.drawn(np.flatnonzero((half == own) == each), slice(None)) for each in (False, True)
-        )
+        taught, held = (pool.drawn(np.flatnonzero((half == own) == each), slice(None)) for each in (False, True))
         rival, learned = (strategies.create(each) for each in (name, "learned stopping"))
         assert isinstance(rival, PoolStrategy) and isinstance(learned, PoolStrategy)
         for rule in (rival, learned):

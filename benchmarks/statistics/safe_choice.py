@@ -198,9 +198,7 @@ def proved(known: Candidates) -> list[int]:
         for own in family[::-1]:
             rivals = [known.accuracy[own] - rival + LOSS for rival in known.rivals(own, known.accuracy)]
             values = np.stack([known.gains[own], *rivals])
-            wealth = logsumexp([np.log1p(bet * values).sum(axis=1) for bet in BETS], axis=0) - np.log(
-                len(BETS)
-            )
+            wealth = logsumexp([np.log1p(bet * values).sum(axis=1) for bet in BETS], axis=0) - np.log(len(BETS))
             if wealth.min() < np.log(len(families) / DELTA):
                 break
             passed.append(int(own))

@@ -21,10 +21,7 @@ def improves(metric: Metric, difference: float) -> bool:
 def of_comparison(found: CellComparison, metric: Metric) -> str:
     """Say whether B is better than A by a metric, with the one test of both."""
     differing = [kind for kind in COORDINATES if found.a[kind] != found.b[kind]]
-    names = [
-        ", ".join(str(cell[kind]) for kind in differing if cell[kind] is not None)
-        for cell in (found.b, found.a)
-    ]
+    names = [", ".join(str(cell[kind]) for kind in differing if cell[kind] is not None) for cell in (found.b, found.a)]
     paired = f"B is {names[0] or 'the same'}, A is {names[1] or 'the same'}. {found.paired_over}"
     row: Any = next((row for row in found.table.itertuples() if row.metric == metric.name), None)
     if row is None or row.real is None:
@@ -47,13 +44,7 @@ def of_solution(table: pd.DataFrame, verdict: str, among: int) -> str:
     if steps.empty:
         return f"**Not known.** The solution is {verdict}, and its steps have no success rates."
     before, after = ((steps[name] - steps["success"]).abs().mean() for name in ("reward", "calibrated"))
-    lead = (
-        "Here it helps."
-        if after < before
-        else "Here it does not."
-        if after > before
-        else "It changes nothing here."
-    )
+    lead = "Here it helps." if after < before else "Here it does not." if after > before else "It changes nothing here."
     return (
         f"**{lead}** The score is off by {number(before, 2)} before and by {number(after, 2)} after, on average over "
         f"{counted(len(steps), 'step')}. The solution is {verdict}. One of {integer(among)}, an example and no proof."
@@ -76,9 +67,7 @@ def of_calibration(rows: pd.DataFrame, bins: pd.DataFrame) -> str:
         value, low, high = (-value, -high, -low) if high < 0 else (value, low, high)
         facts = [f"{kind} {estimate(value, low, high)} on average"]
         own = bins[bins["calibrator"] == row["calibrator"]]
-        for each in own[
-            (own["lower"] <= _EXAMPLE) & (own["upper"] > _EXAMPLE) & (own["count"] > 0)
-        ].itertuples():
+        for each in own[(own["lower"] <= _EXAMPLE) & (own["upper"] > _EXAMPLE) & (own["count"] > 0)].itertuples():
             share = [number(100 * end, 0) for end in (each.mean_success, each.low, each.high)]
             ends = f"[{share[1]}, {share[2]}]"
             facts.insert(0, f"a score of {number(each.mean_reward, 2)} is right in {share[0]}% {ends}")

@@ -128,9 +128,7 @@ def _with_label_places(labelled: pd.DataFrame, costs: pd.Series, least: float, m
     column `label_at` is its height, in units of accuracy.
     """
     middle = float((costs.min() * costs.max()) ** 0.5)
-    ordered = labelled.assign(left=labelled["cost"] > middle).sort_values(
-        ["cost", "accuracy"], ascending=[True, False]
-    )
+    ordered = labelled.assign(left=labelled["cost"] > middle).sort_values(["cost", "accuracy"], ascending=[True, False])
     stacks = ordered.groupby("left")
     places, sizes = stacks.cumcount(), stacks["left"].transform("size")
     return ordered.assign(label_at=least + _LABEL * (most - least) * (sizes - places))

@@ -28,9 +28,7 @@ def rewards_chart(table: pd.DataFrame) -> Layers:
     axis = alt.Axis(values=list(range(last + 1)), format="d")
     scale = alt.Scale(domain=[0, max(last, 1)], nice=False)
     x = alt.X("step:Q", title="Step (0: question only)", scale=scale, axis=axis)
-    value, low, lowest = (
-        alt.Y(f"{name}:Q", scale=UNIT, title=title) for name in ("value", "low", "band_low")
-    )
+    value, low, lowest = (alt.Y(f"{name}:Q", scale=UNIT, title=title) for name in ("value", "low", "band_low"))
     area = alt.Chart(band).mark_area(color=BLUE, opacity=0.2).encode(x=x, y=lowest, y2="band_high:Q")
     rules = alt.Chart(measured).mark_rule(color=INK, strokeWidth=2).encode(x=x, y=low, y2="high:Q")
     shown = [name for name, (column, *_) in _SERIES.items() if table[column].notna().any()] or [*_SERIES][:1]
@@ -108,9 +106,7 @@ def draw(chart: alt.Chart | Layers, finding: str, *, wide: bool = True) -> None:
     st.altair_chart(coloured, width="stretch" if wide else "content", alt=finding)
 
 
-def extremes(
-    title: str, names: Iterable[str], values: Iterable[float], text: Callable[[float], str] = number
-) -> str:
+def extremes(title: str, names: Iterable[str], values: Iterable[float], text: Callable[[float], str] = number) -> str:
     """Return the lowest and the highest value with their names."""
     known = pd.Series(list(values), list(names), dtype=float).dropna()
     if known.empty:

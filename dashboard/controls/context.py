@@ -84,9 +84,7 @@ def context_of(path: Path) -> Context:
     except DatabaseError:
         return Context({})
     filters = {kind: [name for name in given(FILTERS[kind]) if name in names[kind]] for kind in FILTERS}
-    parameters: dict[str, str | Sequence[str]] = {
-        FILTERS[kind]: kept for kind, kept in filters.items() if kept
-    }
+    parameters: dict[str, str | Sequence[str]] = {FILTERS[kind]: kept for kind, kept in filters.items() if kept}
     of_cell = _names_of_cell(cells)
     chosen = {**of_cell, **{kind: given(kind)[-1] for kind in CHOICES if given(kind)}}
     choice = {kind: chosen[kind] for kind in CHOICES if chosen.get(kind) in names[kind]}

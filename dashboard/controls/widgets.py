@@ -108,9 +108,7 @@ REFRESH_SECONDS = 2
 """The time between two looks of an open page for new results."""
 
 
-def ask(
-    query: Callable[Concatenate[Path, _P], _T], path: Path, *arguments: _P.args, **named: _P.kwargs
-) -> _T:
+def ask(query: Callable[Concatenate[Path, _P], _T], path: Path, *arguments: _P.args, **named: _P.kwargs) -> _T:
     """Call a query on the published copy at `path`, or return its cached result.
 
     The query is a function of :mod:`prmcal.db.catalog`, or one that takes longer to compute than to read again and asks
@@ -158,9 +156,7 @@ def choose_row(shown: pd.DataFrame, key: str, parameters: Mapping[str, str | Non
     def write() -> None:
         for row in st.session_state[key].selection.rows:
             chosen = shown.iloc[row]
-            write_address(
-                {name: str(chosen[column]) if column else None for name, column in parameters.items()}
-            )
+            write_address({name: str(chosen[column]) if column else None for name, column in parameters.items()})
 
     fractions = shown.select_dtypes("floating").columns
     st.dataframe(

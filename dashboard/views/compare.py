@@ -97,13 +97,9 @@ def _chart(found: CellComparison, described: Metrics) -> None:
     judged = [name for name in found.table["metric"] if described[name].better]
     shown = found.table.set_index("metric").loc[sorted(judged, key=lambda name: name not in main)[:_CHARTED]]
     rows = shown[["low", "high"]].astype(float)
-    rows = rows.assign(
-        label=[described.title(name) for name in rows.index], value=shown["difference"].astype(float)
-    )
+    rows = rows.assign(label=[described.title(name) for name in rows.index], value=shown["difference"].astype(float))
     rows["series"] = [
-        _OUTCOMES[2]
-        if not row.real
-        else _OUTCOMES[not answers.improves(described[str(row.Index)], row.difference)]
+        _OUTCOMES[2] if not row.real else _OUTCOMES[not answers.improves(described[str(row.Index)], row.difference)]
         for row in shown.itertuples()
     ]
     outcomes = [each for each in _OUTCOMES if each in set(rows["series"])]

@@ -220,9 +220,7 @@ def _ordered(cells: pd.DataFrame, best: Any) -> pd.DataFrame:
 def _show_chosen(path: Path, cells: pd.DataFrame, chosen: Sequence[str]) -> None:
     here = context.context_of(path)
     names = dict(zip(cells["cell_id"], cells["number"], strict=True))
-    links = [
-        _link(f"Calibration of #{names[cell]}", _cell_links(path, "calibration")(cell)) for cell in chosen[:1]
-    ]
+    links = [_link(f"Calibration of #{names[cell]}", _cell_links(path, "calibration")(cell)) for cell in chosen[:1]]
     if len(chosen) == 1:
         links.append(_link("Compare it with another cell", here.link("compare", a=chosen[0])))
     elif chosen:

@@ -68,9 +68,7 @@ def _curves(path: Path, found: League) -> None:
     order = [name for entry in ranked if (name := f"{entry.name}{levels[entry]}") in here]
     order += sorted(here - set(order))
     with right:
-        chosen = st.multiselect(
-            "Curves", order, placeholder=f"The {_DRAWN} best", **bound_several("curves", order)
-        )
+        chosen = st.multiselect("Curves", order, placeholder=f"The {_DRAWN} best", **bound_several("curves", order))
     bands = coinciding(points, [name for name in order if not chosen or name in chosen])
     names = {first: f"{first} (+{len(others)})" if others else first for first, others in bands.items()}
     drawn = list(names)[:_DRAWN]

@@ -22,12 +22,8 @@ def show(path: Path) -> None:
         return
     cells = ask(catalog.cells, path)
     counts = cells["status"].value_counts()
-    parts = ", ".join(
-        f"{integer(counts[name])} {name}" for name in ("done", "failed", "pending") if name in counts
-    )
-    answer.markdown(
-        f"**{parts}** of {integer(len(cells))} cells of the grid {escaped(runs.iloc[-1]['grid_name'])}."
-    )
+    parts = ", ".join(f"{integer(counts[name])} {name}" for name in ("done", "failed", "pending") if name in counts)
+    answer.markdown(f"**{parts}** of {integer(len(cells))} cells of the grid {escaped(runs.iloc[-1]['grid_name'])}.")
     show_progress(path)
     _failures(cells)
     _history(runs)
@@ -61,9 +57,7 @@ def _history(runs: pd.DataFrame) -> None:
     latest = latest_first.iloc[0]
     with st.expander("Packages and hardware of the latest run"):
         facts = {**latest["hardware"], **latest["packages"]}
-        table = pd.DataFrame(
-            {"Name": list(facts), "Version or value": [str(each) for each in facts.values()]}
-        )
+        table = pd.DataFrame({"Name": list(facts), "Version or value": [str(each) for each in facts.values()]})
         st.dataframe(table, hide_index=True)
     with st.expander(f"Grid of the latest run, key {escaped(latest['grid_key'])}"):
         st.code(latest["grid"], language=None)

@@ -110,9 +110,7 @@ def _show_equal_cost(place: _Place) -> None:
                 "Samples": [number(each, 2) for each in chosen["samples"]],
                 "Accuracy": [percent(each) for each in chosen["accuracy"]],
                 "Fixed n of equal cost": [percent(each) for each in chosen["fixed"]],
-                "Difference": [
-                    escaped(points(row.difference, row.low, row.high)) for row in chosen.itertuples()
-                ],
+                "Difference": [escaped(points(row.difference, row.low, row.high)) for row in chosen.itertuples()],
                 "Verdict": [f"**{each}**" if each == "gain" else each for each in found],
             }
         )
@@ -171,9 +169,7 @@ def _measured_strategies(path: Path, group: dict[str, str]) -> pd.DataFrame:
     recomputed, references = ask(catalog.with_role, path, role="recomputed"), ask(catalog.references, path)
     done = cells[(cells["status"] == "done") & ~cells["strategy"].isin(recomputed)]
     rows = done[~done["cell_id"].isin(ask(catalog.searches, path))].dropna(subset=["samples", "accuracy"])
-    names_of = zip(
-        rows["strategy"], rows["calibrator"].fillna(""), rows["target"], rows["level"], strict=True
-    )
+    names_of = zip(rows["strategy"], rows["calibrator"].fillna(""), rows["target"], rows["level"], strict=True)
     found = rows.assign(
         series=rows["calibrator"].fillna(curves.FIXED),
         name=[", ".join(filter(None, [a, b, *curves.settings_of(c, d)])) for a, b, c, d in names_of],

@@ -87,9 +87,7 @@ def show_jobs(jobs: pd.DataFrame) -> None:
     shown = jobs.assign(tokens=jobs["generated_tokens"] + jobs["scored_tokens"])
     titles = {name: COORDINATE_TITLES.get(name, name.replace("_", " ").capitalize()) for name in _JOB_COLUMNS}
     seconds = st.column_config.NumberColumn(format="%.1f")
-    st.dataframe(
-        shown[list(titles)].rename(columns=titles), hide_index=True, column_config={"Seconds": seconds}
-    )
+    st.dataframe(shown[list(titles)].rename(columns=titles), hide_index=True, column_config={"Seconds": seconds})
 
 
 def show_status(path: Path, cell: Mapping[str, Any]) -> None:
@@ -195,8 +193,6 @@ def _kinds(path: Path, running: bool) -> None:
             "Job": [escaped(job_words(kind)) for kind in table["kind"]],
             "Shards done": [f"{row.done} of {row.shards}" for row in table.itertuples()],
             "Failed": table["failed"],
-            "Worker time left": [
-                time_left(row.shards - row.done, row.seconds_left) for row in table.itertuples()
-            ],
+            "Worker time left": [time_left(row.shards - row.done, row.seconds_left) for row in table.itertuples()],
         }
     )

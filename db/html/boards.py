@@ -121,10 +121,7 @@ def cells_html(
 
 def style() -> str:
     """Return the style of all fragments. The page sets ``--ov-page`` to its background colour."""
-    colours = [
-        f".ov .ov-{index} {{ background: {colour}; color: #000; }}"
-        for index, (_, colour) in enumerate(_STEPS)
-    ]
+    colours = [f".ov .ov-{index} {{ background: {colour}; color: #000; }}" for index, (_, colour) in enumerate(_STEPS)]
     return "\n".join([(_HERE / "style.css").read_text(encoding="utf-8").rstrip(), *colours])
 
 

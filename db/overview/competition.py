@@ -104,9 +104,7 @@ def of_calibrators(found: Overview, kept: Sequence[str] | None = None) -> Compet
     ]
     ranked = {row.name for row in rows}
     # A calibrator of which nothing was measured yet, or without a rival.
-    rows += [
-        Row(name, None, None, None, own) for name, own in cells.items() if name not in ranked and not kept
-    ]
+    rows += [Row(name, None, None, None, own) for name, own in cells.items() if name not in ranked and not kept]
     reference = next((row for row in rows if row.name == found.baseline), None)
     others = tuple(row for row in rows if row is not reference)
     return Competition("calibrator", tuple(PLACE), _settings(found.cells, PLACE), others, reference)
@@ -152,9 +150,7 @@ def _strategies(source: Source, names: Names) -> Competition:
     if len(found.rows):
         columns = {"area_gain": "value", "area_gain_low": "low", "area_gain_high": "high"}
         standing = cells["area_gain_standing"]
-        shown = cells.rename(columns=columns).assign(
-            standing=standing, ratio=1 - cells["area_gain"] / _POINTS
-        )
+        shown = cells.rename(columns=columns).assign(standing=standing, ratio=1 - cells["area_gain"] / _POINTS)
         level = [f"{value:g}" if value == value else "" for value in shown["level"].astype(float)]
         shown["name"] = list(zip(shown["strategy"], shown["calibrator"].fillna(""), level, strict=True))
         by_entry = _cells(shown, "name", PLACE)
@@ -162,9 +158,7 @@ def _strategies(source: Source, names: Names) -> Competition:
     for row in found.rows:
         entry = row.entry
         key = (entry.strategy, entry.calibrator, "" if entry.level is None else f"{entry.level:g}")
-        rows.append(
-            Row(f"{entry.name}{levels[entry]}", row.rank, row.gain, row.outcomes, by_entry.get(key, {}))
-        )
+        rows.append(Row(f"{entry.name}{levels[entry]}", row.rank, row.gain, row.outcomes, by_entry.get(key, {})))
     return Competition("strategy", tuple(PLACE), _settings(cells, PLACE), tuple(rows), None)
 
 

@@ -225,9 +225,7 @@ def _rivals(
 ) -> Iterator[ranking.FixedRivals]:
     at = values[values["metric"].isin(_AT)]
     settings = [number for number, entry in enumerate(entries) if entry.strategy in fixed]
-    return ranking.fixed_rivals(
-        at.assign(budget=at["metric"].map(_AT)), settings, every[every["samples"] == 1]
-    )
+    return ranking.fixed_rivals(at.assign(budget=at["metric"].map(_AT)), settings, every[every["samples"] == 1])
 
 
 def _saving(connection: sa.Connection, names: Mapping[str, Any]) -> types.Saving | None:
@@ -241,9 +239,7 @@ def _saving(connection: sa.Connection, names: Mapping[str, Any]) -> types.Saving
     out, baseline = {*references, *fixed}, with_role(connection, "baseline")
     # A rule on the rewards as they are shows nothing of what calibration buys.
     rules = [
-        number
-        for number, each in enumerate(entries)
-        if each.strategy not in out and each.calibrator not in baseline
+        number for number, each in enumerate(entries) if each.strategy not in out and each.calibrator not in baseline
     ]
     return ranking.saving(rivals, rules, entries)
 
@@ -265,9 +261,7 @@ def league_points(source: Source, dataset: str, llm: str, prm: str) -> pd.DataFr
     return frame(source, query)
 
 
-def _league_cells(
-    connection: sa.Connection, names: Mapping[str, Any]
-) -> tuple[pd.DataFrame, list[types.Entry]]:
+def _league_cells(connection: sa.Connection, names: Mapping[str, Any]) -> tuple[pd.DataFrame, list[types.Entry]]:
     """Return the cells of the league with these names, and the entries in their order.
 
     The cells have the columns cell_id, dataset, llm, prm, strategy, calibrator, level, status, and entry, which is the

@@ -49,9 +49,7 @@ def means_over_places(values: pd.DataFrame, key: str, rule: IntervalRule) -> dic
             # The mean of the questions is the mean over the places of their means.
             means = part * (len(part) / counts)
             lows, highs = rule(means)
-            for name, count, mean, low, high in zip(
-                columns, counts, means.mean(axis=0), lows, highs, strict=True
-            ):
+            for name, count, mean, low, high in zip(columns, counts, means.mean(axis=0), lows, highs, strict=True):
                 found.setdefault(name, []).append((int(count), float(mean), float(low), float(high)))
     return {name: _recovered(parts) for name, parts in found.items()}
 
@@ -118,9 +116,7 @@ class FixedRivals(NamedTuple):
     """The accuracy on each question of the best setting of at most a mean number of samples."""
 
 
-def fixed_rivals(
-    accuracies: pd.DataFrame, fixed: Collection[int], one: pd.DataFrame
-) -> Iterator[FixedRivals]:
+def fixed_rivals(accuracies: pd.DataFrame, fixed: Collection[int], one: pd.DataFrame) -> Iterator[FixedRivals]:
     """Choose the best fixed setting for each mean number of samples, at each place that has one.
 
     The setting is the most accurate one of at most this cost on the other half of the questions: one sample, or an
@@ -155,9 +151,7 @@ def over_best_fixed(found: Iterable[FixedRivals]) -> pd.DataFrame:
     """
     rows = [pd.DataFrame(columns=[*PLACE, "question_id", "entry", "value"])]
     for each in found:
-        entry, budget = (
-            each.values.columns.get_level_values(name).to_numpy() for name in ("entry", "budget")
-        )
+        entry, budget = (each.values.columns.get_level_values(name).to_numpy() for name in ("entry", "budget"))
         for name in np.unique(entry[entry >= 0]):
             more = [each.values[name, most].to_numpy() - each.rivals[most] for most in budget[entry == name]]
             own = {"question_id": each.values.index, "entry": name, "value": np.mean(more, axis=0)}
@@ -322,9 +316,7 @@ def saving(found: Sequence[FixedRivals], rules: Sequence[int], entries: Sequence
             tables = [each.values[rule].to_numpy(np.float64).mean(axis=1) for each in found]
             # Without the first half, without the second one, and with all questions.
             both = list(zip(tables, found, strict=True))
-            scores[rule] = [
-                float(np.mean([own[each.half != left].mean() for own, each in both])) for left in (0, 1, 2)
-            ]
+            scores[rule] = [float(np.mean([own[each.half != left].mean() for own, each in both])) for left in (0, 1, 2)]
     if not scores:
         return None
     first, second, best = (max(scores, key=lambda rule: (scores[rule][part], -rule)) for part in (0, 1, 2))
@@ -360,8 +352,7 @@ def _ratios(rule: Floats, fixed: Floats, budgets: Floats) -> Floats:
     wanted = np.maximum.accumulate(curves[1], axis=1)[:, budgets > 0] - 2 * rising[-1]
     wanted = wanted[:, :-1] if wanted.shape[1] > 1 else wanted
     found = [
-        np.interp(levels, mine, budgets, right=budgets[-1] + 1).mean()
-        - np.interp(levels, theirs, budgets).mean()
+        np.interp(levels, mine, budgets, right=budgets[-1] + 1).mean() - np.interp(levels, theirs, budgets).mean()
         for levels, mine, theirs in zip(wanted, own, other, strict=True)
     ]
     return np.array(found)

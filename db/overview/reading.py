@@ -41,9 +41,7 @@ def results(connection: sa.Connection, cells: pd.DataFrame, metrics: Sequence[st
     return cells.merge(frame(connection, query), on="cell_id")
 
 
-def tests_between(
-    connection: sa.Connection, cells: pd.DataFrame, metric: str, competitor: str
-) -> pd.DataFrame:
+def tests_between(connection: sa.Connection, cells: pd.DataFrame, metric: str, competitor: str) -> pd.DataFrame:
     """Return the paired tests of a metric between finished cells of one leaderboard.
 
     The columns are metric, cell_a, cell_b, difference (A - B), p_adjusted, first and second: the values of the column
@@ -60,17 +58,14 @@ def tests_between(
     )
 
 
-def counted_tests(
-    tests: pd.DataFrame, *, lower_wins: bool, without: Collection[Any] = ()
-) -> dict[Any, Outcomes]:
+def counted_tests(tests: pd.DataFrame, *, lower_wins: bool, without: Collection[Any] = ()) -> dict[Any, Outcomes]:
     """Return the wins, ties and losses of each competitor. Tests against those in `without` do not count."""
     made = tests.dropna(subset=["p_adjusted"])
     real = made["p_adjusted"] < SIGNIFICANCE
     ahead = made["difference"] < 0 if lower_wins else made["difference"] > 0
     pairs = ("first", "second", ahead), ("second", "first", ~ahead)
     sides = pd.concat(
-        pd.DataFrame({"own": made[own], "other": made[other], "won": won, "real": real})
-        for own, other, won in pairs
+        pd.DataFrame({"own": made[own], "other": made[other], "won": won, "real": real}) for own, other, won in pairs
     )
     sides = sides[~sides["other"].isin(list(without))]
     won, real = sides["won"], sides["real"]

@@ -233,9 +233,7 @@ def cell(source: Source, cell_id: str, *, samples: int = 3) -> CellDetail:
             ).drop(columns="cell_id"),
             jobs=jobs,
             plugins=frame(connection, sa.select(Plugin).where(used).order_by(Plugin.kind, Plugin.name)),
-            datasets=frame(
-                connection, sa.select(Dataset).where(datasets).order_by(Dataset.name, Dataset.split)
-            ),
+            datasets=frame(connection, sa.select(Dataset).where(datasets).order_by(Dataset.name, Dataset.split)),
             samples=frame(connection, sampled(list(_measured(jobs, row)["job_key"])).limit(samples)),
         )
 
@@ -255,9 +253,7 @@ def cell_row(connection: sa.Connection, cell_id: str) -> dict[str, Any]:
 def _upstream_jobs(connection: sa.Connection, row: dict[str, Any]) -> pd.DataFrame:
     start = sa.select(Job.job_key, sa.literal(0).label("depth")).where(Job.job_key == row["job_key"])
     upstream = start.cte("upstream", recursive=True)
-    edges = sa.select(JobInput.input_key, upstream.c.depth + 1).join(
-        upstream, JobInput.job_key == upstream.c.job_key
-    )
+    edges = sa.select(JobInput.input_key, upstream.c.depth + 1).join(upstream, JobInput.job_key == upstream.c.job_key)
     upstream = upstream.union(edges)
     depth = sa.func.min(upstream.c.depth).label("depth")
     nearest = sa.select(upstream.c.job_key, depth).group_by(upstream.c.job_key).subquery()
@@ -276,9 +272,7 @@ def _measured(jobs: pd.DataFrame, row: dict[str, Any]) -> pd.DataFrame:
 
 def of_job(question_id: Any) -> sa.ColumnElement[bool]:
     """Return the condition that a row of the table ``questions`` is about a question of a job."""
-    return sa.and_(
-        Question.dataset == Job.dataset, Question.split == Job.split, Question.question_id == question_id
-    )
+    return sa.and_(Question.dataset == Job.dataset, Question.split == Job.split, Question.question_id == question_id)
 
 
 def sampled(job_keys: Sequence[str]) -> sa.Select[*tuple[Any, ...]]:

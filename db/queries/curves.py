@@ -101,9 +101,7 @@ class ExactCurves:
         rule = partial(bounded_interval, upper=float(self.most))
         return self._curve(self._samples(calibrator, level, targets), rule)
 
-    def at_equal_cost(
-        self, calibrator: str, level: float, targets: Sequence[float]
-    ) -> dict[str, NDArray[np.float64]]:
+    def at_equal_cost(self, calibrator: str, level: float, targets: Sequence[float]) -> dict[str, NDArray[np.float64]]:
         """Compare best-of-n + IAS with the fixed n that has the same mean number of samples, for each target C.
 
         The parameters are those of :meth:`adaptive`; :func:`prmcal.db.statistics.budgets.at_equal_cost` has the

@@ -78,9 +78,7 @@ def health(source: Source, *, all_checks: bool = False, **names: Unpack[Names]) 
     found = [each for each in found if all_checks or each.severity != "fine"]
     severities = ("misleading", "notable", "fine")
     order = dict(zip(_CHECKS, range(len(_CHECKS)), strict=True))
-    return tuple(
-        sorted(found, key=lambda each: (severities.index(each.severity), order.get(each.check, len(order))))
-    )
+    return tuple(sorted(found, key=lambda each: (severities.index(each.severity), order.get(each.check, len(order)))))
 
 
 def _counted(
@@ -140,9 +138,7 @@ def _graders(connection: sa.Connection) -> Iterator[HealthCheck]:
         Question.question_id == Verdict.question_id,
     )
     query = (
-        sa.select(
-            *Job.columns(*_DATA), grader, Verdict.agrees, Verdict.answer, Question.answer.label("reference")
-        )
+        sa.select(*Job.columns(*_DATA), grader, Verdict.agrees, Verdict.answer, Question.answer.label("reference"))
         .select_from(Verdict)
         .join(Job, Job.job_key == Verdict.job_key)
         .join(Question, asked)
@@ -174,9 +170,7 @@ def _examples(connection: sa.Connection, part: dict[str, str]) -> list[str]:
     )
     ends = (str(text).rstrip().rpartition("\n")[2].strip() for text in connection.execute(query).scalars())
     different = list(dict.fromkeys(ends))[:_EXAMPLES]
-    return [
-        end if len(end) <= _EXAMPLE_CHARACTERS else f"...{end[-_EXAMPLE_CHARACTERS:]}" for end in different
-    ]
+    return [end if len(end) <= _EXAMPLE_CHARACTERS else f"...{end[-_EXAMPLE_CHARACTERS:]}" for end in different]
 
 
 def _questions(connection: sa.Connection) -> Iterator[HealthCheck]:
@@ -250,9 +244,7 @@ def _rewards(connection: sa.Connection) -> Iterator[HealthCheck]:
         several = bool((questions.size() > 1).any())
         if several:
             severity = "misleading" if constant == total else severity
-            yield HealthCheck(
-                check="constant rewards", **part, count=constant, total=total, severity=severity
-            )
+            yield HealthCheck(check="constant rewards", **part, count=constant, total=total, severity=severity)
         areas = areas_within(own[own["reward"].notna()])
         if len(areas):
             low, high = (float(end) for end in bounded_interval(areas.to_numpy()))

@@ -19,9 +19,7 @@ def planned_shards(source: Source) -> pd.DataFrame:
     The columns are kind, jobs, failed (number of failed or blocked jobs), shard_keys (list of keys) and
     seconds_per_shard (mean over finished jobs; missing if there is none).
     """
-    query = sa.select(
-        Job.kind, Job.status, Job.shards, Job.seconds, Job.parameters["shards"].label("planned")
-    )
+    query = sa.select(Job.kind, Job.status, Job.shards, Job.seconds, Job.parameters["shards"].label("planned"))
     found = frame(source, query.order_by(Job.kind, Job.job_key))
     done = found["status"] == "done"
     jobs = found.assign(

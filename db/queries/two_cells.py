@@ -110,9 +110,7 @@ def _require_comparable(first: Mapping[str, Any], second: Mapping[str, Any]) -> 
     for each in (first, second):
         if each["status"] != "done":
             why = f": {each['reason']}" if each["reason"] else " yet. Finish the run first."
-            raise IncomparableCellsError(
-                f"The cell '{each['cell_id']}' is {each['status']} and has no values{why}"
-            )
+            raise IncomparableCellsError(f"The cell '{each['cell_id']}' is {each['status']} and has no values{why}")
     for name, what in (("leaderboard", "leaderboards"), ("dataset", "data sets")):
         if first[name] != second[name]:
             raise IncomparableCellsError(

@@ -146,9 +146,7 @@ SIGNIFICANCE = 0.05
 """A difference is significant if its p value, after Holm's correction, is below this level."""
 
 
-def standings(
-    found: pd.DataFrame, compared: pd.DataFrame, described: Mapping[str, Metric]
-) -> list[str | None]:
+def standings(found: pd.DataFrame, compared: pd.DataFrame, described: Mapping[str, Metric]) -> list[str | None]:
     """Rank every value among those that it competes with.
 
     `found` has one row per value, with the columns dataset, llm, prm, cell_id, metric and value. `compared` has the
@@ -203,9 +201,7 @@ def read_replicates(folder: Path) -> dict[str, Replicated]:
     drawn = _read(folder / "replicates.parquet", ["metric", "resampled", "value"])
     drawn_of = dict(iter(drawn.groupby("metric", observed=True)))
     return {
-        row.metric: Replicated(
-            row.value, own["value"].to_numpy(), row.questions, str(own["resampled"].iloc[0])
-        )
+        row.metric: Replicated(row.value, own["value"].to_numpy(), row.questions, str(own["resampled"].iloc[0]))
         for row in results[results["question_level"].isna()].itertuples()
         for own in [drawn_of.get(row.metric)]
         if own is not None

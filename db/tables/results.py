@@ -87,13 +87,9 @@ class Comparison(Base, table="comparisons"):
     metric: Mapped[str] = key("Name of the metric")
     cell_a: Mapped[str] = key("First cell: cells.cell_id")
     cell_b: Mapped[str] = key("Second cell: cells.cell_id")
-    difference: Mapped[float] = column(
-        "First value minus second value; of the absolute values if the best value is 0"
-    )
+    difference: Mapped[float] = column("First value minus second value; of the absolute values if the best value is 0")
     low: Mapped[float | None] = column("Lower end of the 95% interval of the difference, for this pair alone")
-    high: Mapped[float | None] = column(
-        "Upper end of the 95% interval of the difference, for this pair alone"
-    )
+    high: Mapped[float | None] = column("Upper end of the 95% interval of the difference, for this pair alone")
     p_value: Mapped[float | None] = column("Two-sided p value of this pair alone, as its interval")
     p_adjusted: Mapped[float | None] = column(
         "p value after Holm's correction over all pairs of the group and metric, which the interval has not"
@@ -167,9 +163,7 @@ class HealthCheck(Base, table="health"):
     )
     low: Mapped[float | None] = column("Lower end of the 95% interval of the value")
     high: Mapped[float | None] = column("Upper end of the 95% interval of the value")
-    severity: Mapped[str] = column(
-        "misleading (no number is worth a headline), notable or fine", default="fine"
-    )
+    severity: Mapped[str] = column("misleading (no number is worth a headline), notable or fine", default="fine")
     examples: Mapped[str] = column("Ends of up to two solutions, as a JSON list", default="[]")
 
     @property
@@ -211,9 +205,7 @@ class Verdict(BulkBase, table="verdicts"):
     answer: Mapped[str | None] = column("Final answer that was graded; null if there is none")
     verdict: Mapped[str] = column(f"Verdict on the answer: {_VERDICTS}")
     agrees: Mapped[bool] = column("Whether both graders call it correct, or neither does")
-    probability: Mapped[float | None] = column(
-        "Probability that it is correct; null if the grader gives none"
-    )
+    probability: Mapped[float | None] = column("Probability that it is correct; null if the grader gives none")
     asked: Mapped[bool] = column("Whether the grader was asked; if not, the verdict is that of the first one")
 
 
@@ -236,9 +228,7 @@ class Reward(BulkBase, table="rewards"):
     question_id: Mapped[str] = identity("Question: questions.question_id")
     trajectory: Mapped[int] = identity("Index within its question, from 0")
     step: Mapped[int] = identity("Prefix length t in steps; 0: the question alone")
-    logit: Mapped[float | None] = column(
-        "Log-odds of success, 32 bits; null if the prefix is too long", sa.REAL
-    )
+    logit: Mapped[float | None] = column("Log-odds of success, 32 bits; null if the prefix is too long", sa.REAL)
     reward: Mapped[float | None] = column("Score as a probability in [0, 1]; null if the prefix is too long")
     over_long: Mapped[bool] = column("Whether the prefix is too long for the PRM")
 

@@ -112,9 +112,7 @@ class DescribedMetric(Base, table="metrics"):
     name: Mapped[str] = key("Name of the metric: results.metric")
     leaderboard: Mapped[str] = column("calibration, scaling or league")
     title: Mapped[str] = column("Title of the column")
-    better: Mapped[str | None] = column(
-        "lower, higher or near zero: which value wins; null: none does by itself"
-    )
+    better: Mapped[str | None] = column("lower, higher or near zero: which value wins; null: none does by itself")
     description: Mapped[str] = column("What it measures")
     position: Mapped[int] = column("Index of the column, from 0; rows are sorted by it")
 

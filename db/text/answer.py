@@ -76,18 +76,11 @@ def settings(found: Competition) -> list[tuple[str, ...]]:
     varying = [len({names[place] for names in found.settings}) > 1 for place in range(len(found.kinds))]
     if not any(varying):
         return list(found.settings)
-    return [
-        tuple(name for name, differs in zip(names, varying, strict=True) if differs)
-        for names in found.settings
-    ]
+    return [tuple(name for name, differs in zip(names, varying, strict=True) if differs) for names in found.settings]
 
 
 def cautions(found: Overview) -> Sequence[tuple[str, str, str]]:
     """Return title, figure and sentence of each warning, the most serious first."""
     failed = found.counts["failed"]
-    cells = (
-        [("Failed", f"{failed:,}", f"{counted(failed, 'cell')} failed. Page Runs says why.")]
-        if failed
-        else []
-    )
+    cells = [("Failed", f"{failed:,}", f"{counted(failed, 'cell')} failed. Page Runs says why.")] if failed else []
     return [*cells, *summaries(found.health)]

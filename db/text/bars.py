@@ -21,9 +21,7 @@ def bars(ranking: Overview) -> tuple[Column, ...]:
     rows = [row for row in ranking.ranking if row.rank <= _ROWS or row.calibrator == ranking.baseline]
     ranks, most = list(map(placed, rows)), max((row.cut.value for row in rows if row.cut), default=0)
     widest = max(map(len, ranks))
-    marks = [
-        mark for _, tied in groupby(rows, key=lambda row: row.bracket) for mark in _bracket(len(list(tied)))
-    ]
+    marks = [mark for _, tied in groupby(rows, key=lambda row: row.bracket) for mark in _bracket(len(list(tied)))]
     return (
         Column("rank", tuple(f"{text:{widest}} {mark}" for text, mark in zip(ranks, marks, strict=True))),
         Column("calibrator", tuple(row.calibrator for row in rows)),

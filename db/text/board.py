@@ -192,9 +192,7 @@ def _status(row: Mapping[str, Any]) -> str:
     return f"{row['status']}{reason}{difference}"
 
 
-def estimate(
-    metric: str, value: float, low: float | None, high: float | None, *, signed: bool = False
-) -> str:
+def estimate(metric: str, value: float, low: float | None, high: float | None, *, signed: bool = False) -> str:
     """Return a value of a metric with its interval; without one if its ends are missing.
 
     Costs have four significant digits, other metrics three decimal places.

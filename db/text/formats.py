@@ -145,7 +145,5 @@ def source_lines(cell: Mapping[str, Any], run: Mapping[str, Any] | None) -> list
             f"Measured by run {run['run_id']} of the grid '{run['grid_name']}', with prmcal {run['prmcal_version']}."
         )
     if not missing(cell["difference"]):
-        lines.append(
-            f"Another run has other values under the same key. They differ by: {cell['difference']}."
-        )
+        lines.append(f"Another run has other values under the same key. They differ by: {cell['difference']}.")
     return lines

@@ -19,9 +19,7 @@ def api_reference() -> str:
         value = getattr(prmcal, name)
         if inspect.isclass(value) or inspect.isfunction(value):
             groups[_group(value)].append(name)
-    return "\n".join(
-        "\n".join([f"## {title}\n", *map(_entry, names)]) for title, names in groups.items() if names
-    )
+    return "\n".join("\n".join([f"## {title}\n", *map(_entry, names)]) for title, names in groups.items() if names)
 
 
 def _group(value: object) -> str:

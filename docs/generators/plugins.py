@@ -29,10 +29,7 @@ _TITLES = {
 
 def plugin_table(kind: str) -> str:
     """Return the table of the plugins of a kind."""
-    rows = (
-        [f"[{code(name)}](#{_anchor(kind, name)})", _summary(cls), _source(cls)]
-        for name, cls in _plugins(kind)
-    )
+    rows = ([f"[{code(name)}](#{_anchor(kind, name)})", _summary(cls), _source(cls)] for name, cls in _plugins(kind))
     return table(["name", "what it does", "source"], rows)
 
 

@@ -196,9 +196,7 @@ def audit(
         named, files = ", ".join(map(str, paths)), tuple(map(str, paths))
         if len(paths) == 1 and is_run(paths[0]):
             if fields not in (None, Fields()):
-                raise DataError(
-                    f"{named} is a run, whose fields are known. Leave out the options that name fields."
-                )
+                raise DataError(f"{named} is a run, whose fields are known. Leave out the options that name fields.")
             solutions, words = run_solutions(paths[0], only or {})
             found = rows_of(solutions, named, Fields(scale="logit"), [words])
             return _measured(named, found, earlier, files)
@@ -215,11 +213,7 @@ def audit(
     for name, own in parts.items():
         with suppress(DataError):  # It has too little.
             groups[name] = _measured(named, scored(own, named, fields), earlier, files)
-    return (
-        Audit(named, whole, groups, tuple(makers))
-        if len(groups) > 1
-        else _measured(named, whole, earlier, files)
-    )
+    return Audit(named, whole, groups, tuple(makers)) if len(groups) > 1 else _measured(named, whole, earlier, files)
 
 
 def _measured(named: str, found: Scored, earlier: SavedCalibrator | None, files: tuple[str, ...]) -> Audit:
@@ -263,13 +257,9 @@ def _contents(found: Audit, directory: str | None) -> dict[str, Any]:
             *rows.doubts,
             *(verdict.few(values) if values else []),
         ],
-        "errors": " ".join(
-            [f"Brier score {quantity(values.brier)}.", *verdict.errors_found(values)] if values else []
-        ),
+        "errors": " ".join([f"Brier score {quantity(values.brier)}.", *verdict.errors_found(values)] if values else []),
         "figures": {
-            name: {"drawn": drawn.get(name), "rows": _texts(table)}
-            for name, table in shown.items()
-            if len(table)
+            name: {"drawn": drawn.get(name), "rows": _texts(table)} for name, table in shown.items() if len(table)
         },
         "compared": verdict.compared(ways) if ways else "",
         "limits": list(verdict.limits(rows, ways)),

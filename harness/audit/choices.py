@@ -18,9 +18,7 @@ from prmcal.registry.strategies.safe_choice import SafeChoice
 
 DEFAULT = "learned stopping"
 """The rule of ``prmcal ask``."""
-_MOST_QUESTIONS = (
-    500  # More hardly sharpen a choice, and a rule that learns takes a tenth of a second for each.
-)
+_MOST_QUESTIONS = 500  # More hardly sharpen a choice, and a rule that learns takes a tenth of a second for each.
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,11 +69,7 @@ def choices(found: Scored) -> Choices | None:
     def row(own: int, against: Number) -> Choice:
         return Choice(names[own], mean_of_questions(table.accuracy[own]), float(table.cost[own]), against)
 
-    shown = [
-        place
-        for place, name in enumerate(names)
-        if name.endswith(f"of-{most}") or name.endswith(f" of {most}")
-    ]
+    shown = [place for place, name in enumerate(names) if name.endswith(f"of-{most}") or name.endswith(f" of {most}")]
     prices = {
         place: abs(rule.strategy.price - LearnedStopping.price)
         for place, rule in enumerate(strategy.rules_)
@@ -93,9 +87,7 @@ def choices(found: Scored) -> Choices | None:
         )
         if absent
     ]
-    return Choices(
-        most, len(right), tuple(rows), row(best, gain), is_promised, table.p_value(best), tuple(missing)
-    )
+    return Choices(most, len(right), tuple(rows), row(best, gain), is_promised, table.p_value(best), tuple(missing))
 
 
 def best_of_all(found: Scored) -> tuple[int, Floats, Floats] | None:

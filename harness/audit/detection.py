@@ -23,9 +23,7 @@ from prmcal.db.overview.types import Quantity
 from prmcal.db.statistics.bootstrap import Bootstrap, Statistic, estimate
 
 _MOST_THRESHOLDS = 200
-WORDS: dict[str, dict[str, Any]] = tomllib.loads(
-    Path(__file__).with_name("audit.toml").read_text(encoding="utf-8")
-)
+WORDS: dict[str, dict[str, Any]] = tomllib.loads(Path(__file__).with_name("audit.toml").read_text(encoding="utf-8"))
 """The words of an audit and what is published: diagrams, in their order, processbench, categories and prmbench."""
 PUBLISHED: dict[str, list[float]] = WORDS["processbench"]
 """F1 on GSM8K, MATH, OlympiadBench and Omni-MATH, by the names of PRMs."""

@@ -186,10 +186,7 @@ def measured(found: Scored) -> Measured:
         brier=mean_of(squared, rows, error_interval),
         gain=gain,
         chosen=chosen,
-        gains={
-            name: over_folds(squared - (honest[name] - rows.label) ** 2, rows, gain_interval)
-            for name in names
-        },
+        gains={name: over_folds(squared - (honest[name] - rows.label) ** 2, rows, gain_interval) for name in names},
         reliability={
             "as they are": _bins(rows.reward, rows),
             **({"calibrated": _bins(selected, rows)} if chosen else {}),
@@ -248,9 +245,7 @@ def _levels(found: Scored) -> pd.Series:
     return found.prefixes[keys].merge(found.solutions[[*keys, "level"]], on=keys, how="left")["level"]
 
 
-def mean_of(
-    values: Floats, rows: Rows, rule: IntervalRule, part: Bools | Ints | slice = slice(None)
-) -> Number:
+def mean_of(values: Floats, rows: Rows, rule: IntervalRule, part: Bools | Ints | slice = slice(None)) -> Number:
     """Return the mean of values in [-1, 1] over some of the prefixes, with its interval over questions by a rule.
 
     Where a few questions have most of the prefixes of the file, each question counts the same.
@@ -316,9 +311,7 @@ def _best(rows: Rows, chosen: Bools | slice, names: Sequence[str]) -> str:
             held = folds == fold
             train = part & ~held
             if held.any() and train.any():
-                errors += float(
-                    ((predicted(fitted(name, rows, train), rows, held) - rows.label[held]) ** 2).sum()
-                )
+                errors += float(((predicted(fitted(name, rows, train), rows, held) - rows.label[held]) ** 2).sum())
         scores[name] = errors / part.sum()
     return min(scores, key=lambda name: scores[name])
 
@@ -326,9 +319,7 @@ def _best(rows: Rows, chosen: Bools | slice, names: Sequence[str]) -> str:
 def _by_part(parts: Mapping[str, Bools], rows: Rows) -> dict[str, Number]:
     """Return the signed error of each part that has prefixes."""
     errors = rows.reward - rows.label
-    return {
-        name: mean_of(errors[part], rows, signed_interval, part) for name, part in parts.items() if part.any()
-    }
+    return {name: mean_of(errors[part], rows, signed_interval, part) for name, part in parts.items() if part.any()}
 
 
 def _by_step(prefixes: pd.DataFrame, rows: Rows) -> dict[str, Number]:

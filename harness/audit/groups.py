@@ -49,11 +49,7 @@ def by_maker(records: Sequence[Record]) -> Iterator[Record]:
         for maker in dict.fromkeys(str(each[field]) for each in inner):
             of_maker = [str(each[field]) == maker for each in inner]
             lists = {name: each for name, each in own.items() if isinstance(each, list)}
-            parts = {
-                name: list(compress(each, of_maker))
-                for name, each in lists.items()
-                if len(each) == len(inner)
-            }
+            parts = {name: list(compress(each, of_maker)) for name, each in lists.items() if len(each) == len(inner)}
             yield place, {**own, **parts, field: maker}
 
 
@@ -63,9 +59,7 @@ def makers_of(records: Sequence[Record]) -> list[str]:
     if not contents or any(shape.fits(contents[0]) for shape in SHAPES):
         return []
     names = [next((name for name in names if name in contents[0]), None) for names in (MAKERS, DATASETS)]
-    return [
-        name for name in names if name and 2 <= len({str(content.get(name)) for content in contents}) <= _MOST
-    ]
+    return [name for name in names if name and 2 <= len({str(content.get(name)) for content in contents}) <= _MOST]
 
 
 def split(records: Sequence[Record], fields: Sequence[str], source: str) -> dict[str, list[Record]]:
@@ -89,9 +83,7 @@ def overview(groups: Mapping[str, Audited], fields: Sequence[str], width: int | 
             name,
             f"{error.questions:,}",
             quantity(error, 2, signed=True),
-            "too few"
-            if values.order is None or values.order.questions < LEAST_MIXED
-            else quantity(values.order, 2),
+            "too few" if values.order is None or values.order.questions < LEAST_MIXED else quantity(values.order, 2),
             values.chosen if values.is_repaired else "",
         ]
         for name, values, error in zip(groups, measured, errors, strict=True)
@@ -106,9 +98,7 @@ def overview(groups: Mapping[str, Audited], fields: Sequence[str], width: int | 
         if sure
         else "No group is surely too high or too low (Holm's test over the groups).",
     ]
-    table = text_table(
-        [", ".join(fields), "questions", "score - label", "AUC within", "repaired by"], rows, width
-    )
+    table = text_table([", ".join(fields), "questions", "score - label", "AUC within", "repaired by"], rows, width)
     text = "\n".join(wrapped(line, width, hanging="  ") for line in lines)
     return f"{text}\n\n{table}\n\n{wrapped(f'All of one group: {only}', width, hanging='  ')}"
 
@@ -146,11 +136,7 @@ def compared_scores(verifiers: Mapping[str, Audited], width: int | None = None) 
     ]
     kinds = [kind for kind, _ in values[first]]
     table = text_table(["score", "score - label", "Brier", *kinds], rows, width)
-    told = (
-        "Paired over questions, with Holm's correction of p:"
-        if lines
-        else "Too few questions to compare them."
-    )
+    told = "Paired over questions, with Holm's correction of p:" if lines else "Too few questions to compare them."
     return "\n".join([table, "", told, *(wrapped(line, width, hanging="  ") for line in lines)])
 
 

@@ -79,9 +79,7 @@ def own_question_wins(solutions: Sequence[Solution]) -> OwnWins | None:
     """
     words: dict[str, set[str]] = {}
     for each in solutions:
-        words.setdefault(
-            each["question"], set(_WORD.findall(str(each.get("asked") or each["question"]).lower()))
-        )
+        words.setdefault(each["question"], set(_WORD.findall(str(each.get("asked") or each["question"]).lower())))
     names = [name for name, own in words.items() if len(own) >= _SHORTEST_QUESTION][:_MOST]
     if len(names) < _FEWEST:
         return None

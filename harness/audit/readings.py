@@ -60,9 +60,7 @@ class Read:
 
     def columns(self) -> dict[str, object]:
         """Return its values and their intervals as a row of a table."""
-        numbers = {
-            name: getattr(self, name) or UNKNOWN for name in ("error", "brier", "calibrated", "cut", "auc")
-        }
+        numbers = {name: getattr(self, name) or UNKNOWN for name in ("error", "brier", "calibrated", "cut", "auc")}
         parts = [value.columns(name) for name, value in numbers.items()]
         return {"reading": self.reading, **{name: each for part in parts for name, each in part.items()}}
 

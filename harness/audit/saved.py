@@ -73,9 +73,7 @@ class SavedCalibrator:
 
     def alarm(self) -> ShiftAlarm:
         """Return an alarm for questions that are not like the audited ones. It has seen no question yet."""
-        return ShiftAlarm(
-            {name: np.array(values, dtype=np.float64) for name, values in self._questions.items()}
-        )
+        return ShiftAlarm({name: np.array(values, dtype=np.float64) for name, values in self._questions.items()})
 
     def predict(self, scores: ArrayLike) -> Floats:
         """Return calibrated rewards in [0, 1], of the shape of the scores. NaN stays NaN.

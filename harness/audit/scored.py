@@ -120,9 +120,7 @@ def rows_of(found: Sequence[Solution], source: str, fields: Fields, words: Seque
             outcome = float(_graded(each, answer, reference))
             graded.append((bool(outcome), f"{shown(answer)} ({way})", reference))
         if outcome is not None and not 0 <= outcome <= 1:
-            raise DataError(
-                f"{source}, {each['place']}: a label must be in [0, 1]. Got {shown(each['label'])}."
-            )
+            raise DataError(f"{source}, {each['place']}: a label must be in [0, 1]. Got {shown(each['label'])}.")
         labels = _labels(each, target, steps, outcome)
         for step, (score, label) in enumerate(zip(scores, labels, strict=True)):
             if score is not None and label is not None:
@@ -155,9 +153,7 @@ def rows_of(found: Sequence[Solution], source: str, fields: Fields, words: Seque
     ]
     if prefixes.empty:
         scale = Scale("probability")
-        words.append(
-            f"There are no scores. Labels: {_TARGETS[target]}, mean {solutions['label'].mean():.3f}."
-        )
+        words.append(f"There are no scores. Labels: {_TARGETS[target]}, mean {solutions['label'].mean():.3f}.")
     else:
         scores = prefixes["score"].to_numpy(np.float64)
         name = str(field or "score")
@@ -168,8 +164,7 @@ def rows_of(found: Sequence[Solution], source: str, fields: Fields, words: Seque
         )
     try:
         prefixes, solutions = (
-            table.assign(reward=scale.rewards(table["score"].to_numpy(np.float64)))
-            for table in (prefixes, solutions)
+            table.assign(reward=scale.rewards(table["score"].to_numpy(np.float64))) for table in (prefixes, solutions)
         )
     except ValueError as error:
         raise DataError(f"{source}: {error}.") from error
@@ -178,14 +173,10 @@ def rows_of(found: Sequence[Solution], source: str, fields: Fields, words: Seque
         worth = independent(errors, prefixes["question"].to_numpy())
         words.insert(-1, f"They are worth {worth:,} independent ones.")
     if unlike:
-        words.append(
-            f"The scores say how many steps {len(unlike):,} texts have, such as that of {unlike[0]}."
-        )
+        words.append(f"The scores say how many steps {len(unlike):,} texts have, such as that of {unlike[0]}.")
     doubts = (*_doubts(graded), *filter(None, [repeats]))
     wins = own_question_wins(found)
-    return Scored(
-        prefixes, solutions, tuple(numbers), target, scale, tuple(words), doubts, field, alarm_of(wins), wins
-    )
+    return Scored(prefixes, solutions, tuple(numbers), target, scale, tuple(words), doubts, field, alarm_of(wins), wins)
 
 
 def independent(errors: np.ndarray[Any, Any], question: np.ndarray[Any, Any]) -> int:
@@ -231,9 +222,7 @@ def _scores_over(solution: Solution, steps: int | None) -> int | None:
     return len(scores) - (steps or 0) if guessed and scores else None
 
 
-def _aligned(
-    given: Any, steps: int | None, solution: Solution, source: str
-) -> tuple[list[float | None], int]:
+def _aligned(given: Any, steps: int | None, solution: Solution, source: str) -> tuple[list[float | None], int]:
     """Return the score of each of the T + 1 prefixes, None where there is none, and T."""
     if given is None:
         return [None] * ((steps or 1) + 1), steps or 1

@@ -245,9 +245,7 @@ def _worth(found: Scored) -> tuple[dict[str, Number], str]:
     """Return the figures of scores on held-out questions, and the sentence that refuses them, if they are bad."""
     steps = found.prefixes[found.prefixes["step"] > 0].drop_duplicates(["question", "step", "score", "label"])
     areas = {
-        "AUC within questions, whole solutions": None
-        if found.target == "step"
-        else area_within(found.solutions),
+        "AUC within questions, whole solutions": None if found.target == "step" else area_within(found.solutions),
         "AUC within questions, prefixes": area_within(steps),
     }
     figures = {name: area for name, area in areas.items() if area is not None}

@@ -93,9 +93,7 @@ def trust(measured: Measured, target: Target) -> str:
     """Return the sentence that says whether the scores are too high or too low, and for what."""
     error = measured.signed_error
     way = "too high" if error.low > 0 else "too low" if error.high < 0 else "not clearly too high or too low"
-    return (
-        f"The scores are {way} as chances {_OF[target]}: mean score - label {quantity(error, signed=True)}."
-    )
+    return f"The scores are {way} as chances {_OF[target]}: mean score - label {quantity(error, signed=True)}."
 
 
 def is_reverse(measured: Measured) -> bool:
@@ -237,9 +235,7 @@ _CHOSEN = "chosen in the folds"
 _PUBLISHED = ("overall", *CATEGORIES.values())
 
 
-def tables(
-    found: Measured | None, choices: Choices | None, read: Sequence[Read] = ()
-) -> dict[str, pd.DataFrame]:
+def tables(found: Measured | None, choices: Choices | None, read: Sequence[Read] = ()) -> dict[str, pd.DataFrame]:
     """Return the tables reliability, steps, difficulty, calibrators, readings, choices, detection, prmscore.
 
     The 95% interval of a value NAME is in NAME_low and NAME_high. A table without values has no rows.
@@ -270,12 +266,9 @@ def _rows(found: Measured) -> dict[str, list[dict[str, Any]]]:
         "steps": [{"part": name, **each.columns("error")} for name, each in found.by_step.items()],
         "difficulty": [{"part": name, **each.columns("error")} for name, each in found.by_level.items()],
         "calibrators": [
-            {"calibrator": name, **each.columns("cut")}
-            for name, each in {**found.gains, _CHOSEN: found.gain}.items()
+            {"calibrator": name, **each.columns("cut")} for name, each in {**found.gains, _CHOSEN: found.gain}.items()
         ],
-        "detection": [
-            {"way": each.way, **each.columns("f1"), "solutions": each.solutions} for each in found.detection
-        ],
+        "detection": [{"way": each.way, **each.columns("f1"), "solutions": each.solutions} for each in found.detection],
         "prmscore": [
             {
                 "category": each.category,

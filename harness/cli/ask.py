@@ -65,9 +65,7 @@ def ask(
         typer.echo(_rendered(loaded, solution))
 
 
-def _loaded(
-    run: Path, cell: str | None, llm: str | None, prm: str | None, calibrator: str | None
-) -> CalibratedPRM:
+def _loaded(run: Path, cell: str | None, llm: str | None, prm: str | None, calibrator: str | None) -> CalibratedPRM:
     # Without it, threads of torch that wait for work spin, which makes a busy machine several times slower.
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     from prmcal.harness.inference.loading import load
@@ -145,9 +143,7 @@ def serve(
     address = f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}"
     authorization = f" -H 'authorization: Bearer {access.token}'" if access.token else ""
     body = shlex.quote(json.dumps({"messages": _EXAMPLE}))
-    print(
-        f"Serving {loaded.scorer}, for {loaded.llm.name}, at {address}. Ctrl-C ends it. {loaded.chosen_by}".rstrip()
-    )
+    print(f"Serving {loaded.scorer}, for {loaded.llm.name}, at {address}. Ctrl-C ends it. {loaded.chosen_by}".rstrip())
     print(
         f"Try it: curl {address}/pooling{authorization} -H 'content-type: application/json' -d {body}",
         flush=True,

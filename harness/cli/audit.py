@@ -97,8 +97,7 @@ def apply(
                 yield from scored(list(value.values()))
 
     records = [
-        (place, record, list(scored(record)) if isinstance(record, dict) else [])
-        for place, record in read_files(files)
+        (place, record, list(scored(record)) if isinstance(record, dict) else []) for place, record in read_files(files)
     ]
     values = [part[name] for _, _, parts in records for part, name in parts]
     is_classes = bool(values) and all(right_class(value) for value in values if value is not None)

@@ -65,9 +65,7 @@ def render_cell(directory: Path, name: str, width: int | None = None) -> str:
     ]
     for row in detail.samples.itertuples():
         graded_as = formats.graded(row.verdict, row.finish_reason)
-        title = (
-            f"Trajectory {row.trajectory} of {row.question_id} ({graded_as}): {without_marks(row.question)}"
-        )
+        title = f"Trajectory {row.trajectory} of {row.question_id} ({graded_as}): {without_marks(row.question)}"
         parts.append(f"{wrapped(title, width)}\n{wrapped(without_marks(row.text), width)}")
     return "\n\n".join(parts) + "\n"
 
@@ -75,9 +73,7 @@ def render_cell(directory: Path, name: str, width: int | None = None) -> str:
 def _results(results: pd.DataFrame, order: Mapping[str, int]) -> list[Column]:
     # Values over all questions come before those of a difficulty.
     place = results["metric"].map(order).fillna(len(order))
-    results = results.assign(place=place).sort_values(
-        ["place", "metric", "question_level"], na_position="first"
-    )
+    results = results.assign(place=place).sort_values(["place", "metric", "question_level"], na_position="first")
     rows = results.to_dict("records")
     values = tuple(estimate(row["metric"], row["value"], row["low"], row["high"]) for row in rows)
     levels = [Column("level", _texts(rows, "question_level", "all"))]

@@ -26,9 +26,7 @@ _LABELS = ("FAILED", "skipped", "passed")
 def check(
     name: Annotated[str, argument("NAME", WORDS["check"]["name"])],
     kind: Annotated[str | None, option("KIND", WORDS["check"]["kind"])] = None,
-    argument: Annotated[
-        list[str] | None, option("KEY=VALUE", WORDS["check"]["argument"], "--argument", "-a")
-    ] = None,
+    argument: Annotated[list[str] | None, option("KEY=VALUE", WORDS["check"]["argument"], "--argument", "-a")] = None,
     weights: Annotated[Path | None, option("FOLDER", WORDS["check"]["weights"])] = None,
     plugin: PluginOption = None,
 ) -> None:
@@ -123,9 +121,7 @@ def _find(name: str, kind: str | None) -> list[tuple[str, str]]:
         load_plugin_file(Path(name))
         new = [pair for pair in _registered(kind) if pair not in known]
         if not new:
-            raise PluginError(
-                f"{name} registers no plugin. Put a decorator such as @calibrator('name') on a class."
-            )
+            raise PluginError(f"{name} registers no plugin. Put a decorator such as @calibrator('name') on a class.")
         return new
     found = [pair for pair in known if pair[1] == name]
     if len(found) > 1:
@@ -138,16 +134,12 @@ def _find(name: str, kind: str | None) -> list[tuple[str, str]]:
 
 
 def _registered(kind: str | None) -> list[tuple[str, str]]:
-    return [
-        (each, name) for each, registry in KINDS.items() if kind in (None, each) for name in registry.names()
-    ]
+    return [(each, name) for each, registry in KINDS.items() if kind in (None, each) for name in registry.names()]
 
 
 def _parsed(argument: str) -> tuple[str, Any]:
     key, separator, value = argument.partition("=")
     if not separator or not key:
-        raise InvalidArgumentsError(
-            f"--argument takes KEY=VALUE, such as checkpoint=nano:prm. Got '{argument}'."
-        )
+        raise InvalidArgumentsError(f"--argument takes KEY=VALUE, such as checkpoint=nano:prm. Got '{argument}'.")
     with reading(f"The value of --argument {key} is not valid YAML", kind=InvalidArgumentsError):
         return key, yaml.safe_load(value)

@@ -54,8 +54,7 @@ def write_success_rates(directory: Path, out: Path) -> int:
         raise PrmcalError(f"--success-rates must end in {', '.join(_SUFFIXES)}. Got '{out}'.")
     plan = existing_plan(RunFolder(directory))
     texts = {
-        (data.name, data.split): {question.id: question.text for question in data.questions}
-        for data in plan.datasets
+        (data.name, data.split): {question.id: question.text for question in data.questions} for data in plan.datasets
     }
     store = Store(directory)
     context = Context(store)
@@ -93,7 +92,6 @@ def _success_rows(context: Context, shard: Shard[Parameters], questions: Mapping
     steps = {key: split_steps(text) for key, text in trajectories["text"].items()}
     counts = context.store.read(shard.ref, "successes").to_pandas()
     prefixes = [
-        join_steps(steps[row.question_id, row.trajectory][: row.step])
-        for row in counts.itertuples(index=False)
+        join_steps(steps[row.question_id, row.trajectory][: row.step]) for row in counts.itertuples(index=False)
     ]
     return counts.assign(question=counts["question_id"].map(questions), reasoning_prefix=prefixes)

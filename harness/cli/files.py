@@ -65,9 +65,7 @@ def gc(
         for path in unneeded:
             own = sum(each.lstat().st_size for each in path.rglob("*") if not each.is_dir())
             sizes.setdefault(path.parent.name, []).append(own)
-        rows = [
-            [kind.replace("_", " "), f"{len(each):,}", file_size(sum(each))] for kind, each in sizes.items()
-        ]
+        rows = [[kind.replace("_", " "), f"{len(each):,}", file_size(sum(each))] for kind, each in sizes.items()]
         size = file_size(sum(map(sum, sizes.values())))
         rows.append(["all", f"{len(unneeded):,}", size])
         typer.echo(wrapped(f"The grid '{name}' does not need these artifacts and checkpoints:"))
@@ -92,13 +90,8 @@ def gc(
 def _unneeded(directory: Path, plan: Plan) -> list[Path]:
     """Return the folders of artifacts that no job makes, and of checkpoints that no unfinished job needs."""
     needed = {(shard.ref.kind, shard.ref.key) for shard in plan.shards()}
-    roots = {
-        path: {key for kind, key in needed if kind == path.name}
-        for path in _folders(artifacts_root(directory))
-    }
-    finished = {
-        (kind, key) for kind in {kind for kind, _ in needed} for key in finished_artifacts(directory, kind)
-    }
+    roots = {path: {key for kind, key in needed if kind == path.name} for path in _folders(artifacts_root(directory))}
+    finished = {(kind, key) for kind in {kind for kind, _ in needed} for key in finished_artifacts(directory, kind)}
     roots[checkpoints_root(directory)] = {key for _, key in needed - finished}
     return [
         path
@@ -171,9 +164,7 @@ def rebuild(
     compared = compare_again(directory, plugin or [])
     results = counted(compared.agree + len(compared.differing), "result")
     lines = [f"{compared.agree:,} of {results} agree with what is stored when they are computed again."]
-    lines += [
-        f"Not computed again: {counted(count, 'result')}. {why}" for why, count in compared.unchecked.items()
-    ]
+    lines += [f"Not computed again: {counted(count, 'result')}. {why}" for why, count in compared.unchecked.items()]
     for name, differing in compared.differing.items():
         lines += [f"{name}:", *(f"  {line}" for line in differing)]
     typer.echo("\n".join(wrapped(line, hanging="  ") for line in lines))

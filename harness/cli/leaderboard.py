@@ -218,9 +218,7 @@ def board_text(found: Board, width: int | None = None) -> str:
     above, headings, left_out = [], {}, set(same)
     if len(groups) < len(found.rows) and places:
         counts = [columns_of[key] for key in _COUNTS if key in columns_of]
-        counts = [
-            each for each in counts if all(len({each.values[row] for row in own}) == 1 for own in groups)
-        ]
+        counts = [each for each in counts if all(len({each.values[row] for row in own}) == 1 for own in groups)]
         left_out |= {each.key for each in (*places, *counts)}
         above.append(f"Headings: {', '.join(each.title for each in places)}.")
         for row, *_ in groups:

@@ -21,9 +21,7 @@ if TYPE_CHECKING:
     from prmcal.harness.planning.grid import GridSpec
 
 
-WORDS: dict[str, dict[str, str]] = tomllib.loads(
-    Path(__file__).with_name("options.toml").read_text(encoding="utf-8")
-)
+WORDS: dict[str, dict[str, str]] = tomllib.loads(Path(__file__).with_name("options.toml").read_text(encoding="utf-8"))
 """What the options and the arguments of each command mean, and under "common" those of several commands."""
 FORMATS = ("table", "json", "csv")
 DEFAULT_RUN = Path("runs/nano")

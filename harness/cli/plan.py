@@ -107,17 +107,13 @@ def render_plan(grid: GridSpec, directory: Path | None, only: Only | None = None
         parts += [_models(models), wrapped(_wall_time(plan, models)), wrapped(gpu_hours.EXPLANATION)]
     if plan.repeated:
         parts.append(
-            wrapped(
-                f"{counted(plan.repeated, 'question')} with a text that occurs before. It is sampled once."
-            )
+            wrapped(f"{counted(plan.repeated, 'question')} with a text that occurs before. It is sampled once.")
         )
     if plan.absent:
         absent = f"Not on this machine: {', '.join(plan.absent)}. The plan includes them"
         parts.append(wrapped(f"{absent}; `prmcal doctor GRID` says what to do."))
     parts += [
-        wrapped(
-            f"{problem} Not counted above, as it would fail: {counted(len(cells), 'cell')}.", hanging="  "
-        )
+        wrapped(f"{problem} Not counted above, as it would fail: {counted(len(cells), 'cell')}.", hanging="  ")
         for problem, cells in zip(impossible, failing, strict=True)
         if cells
     ]
@@ -134,9 +130,7 @@ def _left_in_words(plan: Plan, done: Collection[ArtifactRef]) -> str:
     graded = sum(isinstance(each, GradingParameters) for each in left)
     text = f"Left: {counted(len(sampled) - len(missing), 'shard')} to sample, {scored} to score, {graded} to grade."
     if missing:
-        text += (
-            f" {len(missing)} more sample only follow-ups that are missing where answers are read elsewhere."
-        )
+        text += f" {len(missing)} more sample only follow-ups that are missing where answers are read elsewhere."
     return text
 
 
@@ -149,10 +143,7 @@ def _wall_time(plan: Plan, models: Sequence[ModelCost]) -> str:
 
 
 def _models(models: Sequence[ModelCost]) -> str:
-    rows = [
-        [each.name, f"{each.billions:g}", f"{each.tokens / 1e6:,.0f}", f"{each.gpu_hours:,.1f}"]
-        for each in models
-    ]
+    rows = [[each.name, f"{each.billions:g}", f"{each.tokens / 1e6:,.0f}", f"{each.gpu_hours:,.1f}"] for each in models]
     tokens, hours = sum(each.tokens for each in models), sum(each.gpu_hours for each in models)
     rows.append(["all", "", f"{tokens / 1e6:,.0f}", f"{hours:,.1f}"])
     return text_table(["model", "10^9 parameters", "10^6 tokens", "GPU-hours"], rows)
@@ -297,9 +288,7 @@ def _text(found: dict[str, Any], failures: Sequence[FailureGroup]) -> str:
         "",
         text_table(["jobs", "shards", "done", "worker time left"], rows),
         "",
-        wrapped(
-            f"{cells['done']:,} of {counted(cells['total'], 'cell')} done, {cells['failed']:,} failed. {more}"
-        ),
+        wrapped(f"{cells['done']:,} of {counted(cells['total'], 'cell')} done, {cells['failed']:,} failed. {more}"),
     ]
     if found["graders"]:
         changes = ", ".join(found["graders"])

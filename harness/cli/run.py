@@ -117,9 +117,7 @@ def lines_on_failures(failures: Sequence[FailureGroup], log: Path) -> list[str]:
     """Return lines that say what failed, how often, and what to do."""
     lines = []
     for group in failures:
-        shown = ", ".join(group.cells[:2]) + (
-            f" and {len(group.cells) - 2:,} more" if len(group.cells) > 2 else ""
-        )
+        shown = ", ".join(group.cells[:2]) + (f" and {len(group.cells) - 2:,} more" if len(group.cells) > 2 else "")
         head = f"prmcal: error: {counted(len(group.cells), 'cell')} failed: {group.failure.reason}"
         lines += ["", wrapped(head, hanging="  "), wrapped(f"Cells: {shown}.", indent="  ")]
         lines.append(wrapped(f"What to do: {group.advice(log)}", indent="  "))
@@ -135,8 +133,7 @@ def _findings(directory: Path) -> str:
 
     results = RunFolder(directory).results()
     read = [
-        wrapped(f"{name}: {share}. {where}.")
-        for name, share, where in answers_read(health(results, all_checks=True))
+        wrapped(f"{name}: {share}. {where}.") for name, share, where in answers_read(health(results, all_checks=True))
     ]
     return "\n".join([*read, *[""] * bool(read), overview_text(overview(results), directory).rstrip()])
 

@@ -88,9 +88,7 @@ def _check_listening(address: str) -> None:
     """Raise a ClusterError unless somebody listens at ``HOST:PORT``. Ray itself would try for minutes."""
     host, _, port = address.rpartition(":")
     if not host or "/" in host or not port.isdigit() or int(port) > 65535:
-        raise ClusterError(
-            f"--address must be HOST:PORT of the head node, such as 10.0.0.1:6379. Got {address!r}."
-        )
+        raise ClusterError(f"--address must be HOST:PORT of the head node, such as 10.0.0.1:6379. Got {address!r}.")
     try:
         socket.create_connection((host.strip("[]"), int(port)), _SECONDS_TO_CONNECT).close()
     except OSError as error:
@@ -249,9 +247,7 @@ class Census:
         notices = []
         for node in left:
             del self.usable[node.id]
-            notices.append(
-                Notice(f"The node {node.name} has left the cluster. Its shards are computed again.")
-            )
+            notices.append(Notice(f"The node {node.name} has left the cluster. Its shards are computed again."))
         joined = [node for key, node in alive.items() if key not in self.usable and key not in self._refused]
         notices += self._inspect(joined) if joined else []
         if left and not self.usable:

@@ -46,9 +46,7 @@ def earlier_texts(
         data = shard.parameters.data
         ids = [
             question.id
-            for question in questions[data.dataset.name, data.split][
-                data.questions.start : data.questions.stop
-            ]
+            for question in questions[data.dataset.name, data.split][data.questions.start : data.questions.stop]
         ]
         refs = dict.fromkeys(ref for question in ids for ref in holders.get((shard.ref.kind, question), ()))
         if refs:
@@ -81,10 +79,7 @@ def convert_texts(directory: Path) -> int:
     """
     store, seed = Store(directory), RunFolder(directory).record().grid["seed"]
     old = _old_plan(directory)
-    texts = {
-        (data["name"], data["split"]): {row[0]: row[1] for row in data["questions"]}
-        for data in old["datasets"]
-    }
+    texts = {(data["name"], data["split"]): {row[0]: row[1] for row in data["questions"]} for data in old["datasets"]}
     count = 0
     for job in old["rollout"]:
         given = job["parameters"]

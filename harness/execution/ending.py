@@ -155,9 +155,7 @@ class Failure:
         return replace(self, reason=f"{self.reason.rstrip('.')}. Its processes wrote: {faults[-1].strip()}")
 
 
-_FAULT = re.compile(
-    r"error|fail|fatal|killed|out of memory|no space|cannot|denied|abort|fault", re.IGNORECASE
-)
+_FAULT = re.compile(r"error|fail|fatal|killed|out of memory|no space|cannot|denied|abort|fault", re.IGNORECASE)
 _FAILURES = TypeAdapter(dict[str, Failure])
 
 

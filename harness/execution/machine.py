@@ -172,9 +172,7 @@ class Worker:
 AnyWorker = TypeVar("AnyWorker", bound=Worker)
 
 
-def hand_out(
-    schedule: Schedule, workers: Collection[AnyWorker]
-) -> Iterator[tuple[AnyWorker, Shard[Parameters]]]:
+def hand_out(schedule: Schedule, workers: Collection[AnyWorker]) -> Iterator[tuple[AnyWorker, Shard[Parameters]]]:
     """Yield a shard for every worker that is idle and finds one."""
     for worker in list(workers):
         if worker.idle:

@@ -145,9 +145,7 @@ class Recorder:
             with self._pace.work():
                 self._write()
 
-    def note_failures(
-        self, failures: Mapping[str, ending.Failure], but: Collection[ArtifactRef] = ()
-    ) -> None:
+    def note_failures(self, failures: Mapping[str, ending.Failure], but: Collection[ArtifactRef] = ()) -> None:
         """Note again why shards failed in earlier runs, by their keys, except those in `but`, which are tried again."""
         for shard in self.plan.shards():
             if shard.ref.key in failures and shard.ref not in but and shard.ref not in self.manifests:
@@ -265,8 +263,7 @@ class Recorder:
             for position, plugin in enumerate(plugins)
         ]
         rows += [
-            DescribedMetric(**asdict(metric), position=position)
-            for position, metric in enumerate(self.plan.metrics)
+            DescribedMetric(**asdict(metric), position=position) for position, metric in enumerate(self.plan.metrics)
         ]
         for data in self.plan.datasets:
             rows.append(

@@ -94,9 +94,7 @@ def run_grid(
         schedule = Schedule(part, done, earlier_texts(folder.store, plan, left))
         progress = Progress(part, done, cost, workers, log, stream)
         if plan.repeated:
-            progress.write(
-                f"Questions with a text that occurs before, which is sampled once: {plan.repeated:,}."
-            )
+            progress.write(f"Questions with a text that occurs before, which is sampled once: {plan.repeated:,}.")
         if dropped:
             line = f"Finished cells of an earlier form of the grid are deleted: {len(dropped):,}."
             progress.write(line, dropped)

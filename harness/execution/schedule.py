@@ -157,9 +157,7 @@ class Schedule:
                 counts[self._first(line).gpus] += len(line)
         return dict(sorted(counts.items()))
 
-    def take(
-        self, loaded: str = "", fits: Callable[[int], bool] = lambda gpus: True
-    ) -> Shard[Parameters] | None:
+    def take(self, loaded: str = "", fits: Callable[[int], bool] = lambda gpus: True) -> Shard[Parameters] | None:
         """Return the next shard for a worker; None if no shard that fits is ready.
 
         `loaded` is the model that the worker has loaded, as shards name it; empty if it has none. `fits` says whether
@@ -200,9 +198,7 @@ class Schedule:
                 refused = Outcome(shard.ref, failure=failure)
                 outcomes += [refused, *self._block(refused)]
         while outcomes and (unread := self._unread()):
-            outcomes += [
-                Outcome(ref, failure=outcomes[0].failure, blocked=True) for ref in unread if self._remove(ref)
-            ]
+            outcomes += [Outcome(ref, failure=outcomes[0].failure, blocked=True) for ref in unread if self._remove(ref)]
         for model, line in self._lines.items():
             self._lines[model] = [turn for turn in line if self._shards[turn[-1]].ref in self._unfinished]
             heapify(self._lines[model])

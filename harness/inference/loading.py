@@ -79,9 +79,7 @@ def load(
         title = f"{cell_number(numbered(published)[cell_id])} {cell_id}"
     fit = best_fit(folder, plan, store, names)
     load_plugins_of(folder)
-    llm_reference = next(
-        planned.reference for planned in plan.plugins["llm"] if planned.name == fit.labels.llm
-    )
+    llm_reference = next(planned.reference for planned in plan.plugins["llm"] if planned.name == fit.labels.llm)
     samplings = [
         job.shards[0].parameters.sampling
         for job in plan.jobs_of(GeneratingParameters)

@@ -108,8 +108,7 @@ def question_output(
     trajectories behind the value of one.
     """
     groups = {
-        level: {name: metric(chosen) for name, metric in metrics.items()}
-        for level, chosen in axis.by_difficulty()
+        level: {name: metric(chosen) for name, metric in metrics.items()} for level, chosen in axis.by_difficulty()
     }
     results, replicates = metric_tables(groups, shard.parameters.bootstrap)
     results["rows"] = (results["questions"] * rows).astype("int32")
@@ -154,9 +153,7 @@ def compute_calibration_metrics(shard: Shard[CalibrationMetricsParameters], cont
     )
 
 
-def _measured(
-    references: Sequence[PluginReference], rows: PrefixRows, bootstrap: Bootstrap
-) -> dict[str, Statistic]:
+def _measured(references: Sequence[PluginReference], rows: PrefixRows, bootstrap: Bootstrap) -> dict[str, Statistic]:
     """Return the metrics by their columns. A metric that is not defined for the rows has none."""
     found: dict[str, Statistic] = {}
     for reference in references:

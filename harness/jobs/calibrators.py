@@ -106,9 +106,7 @@ def compute_fit(shard: Shard[FitParameters], context: Context) -> Output:
 
 def calibration_rows(shard: Shard[FitParameters], context: Context) -> pd.DataFrame:
     """Return the prefixes that a calibrator is fitted to, with their scores and success counts."""
-    rows = scored_prefixes(context, shard).merge(
-        successes_of(context, shard), on=PREFIX, validate="one_to_one"
-    )
+    rows = scored_prefixes(context, shard).merge(successes_of(context, shard), on=PREFIX, validate="one_to_one")
     require_prefixes(rows, "calibration")
     return rows if shard.parameters.terminal else without_terminal(rows, "calibration")
 
@@ -164,9 +162,7 @@ def predicted_rewards(
     )
     for part, features in parts:
         predicted[part] = checked_rewards(calibrator, features, levels)
-    frames = [
-        rows[PREFIX].assign(level=level, reward=predicted[:, column]) for column, level in enumerate(levels)
-    ]
+    frames = [rows[PREFIX].assign(level=level, reward=predicted[:, column]) for column, level in enumerate(levels)]
     return pd.concat(frames, ignore_index=True)
 
 
@@ -268,9 +264,7 @@ def _stored(context: Context, shard: Shard[CalibratorParameters], rows: pd.DataF
         arrays = load_file(context.store.folder(ref) / "states.safetensors")
         logit = table["logit"].to_numpy(np.float64)
         parts.append(
-            HiddenStates(
-                arrays["states"].astype(np.float32), arrays["parents"], table["leaf"].to_numpy(), logit
-            )
+            HiddenStates(arrays["states"].astype(np.float32), arrays["parents"], table["leaf"].to_numpy(), logit)
         )
         tables.append(table[PREFIX])
     held = pd.concat(tables, ignore_index=True).reset_index(names="row")
@@ -291,9 +285,7 @@ class ComputedStates:
 
     ndim = 2
 
-    def __init__(
-        self, models: Models, prm: PluginReference, requests: Sequence[tuple[ScoringRequest, int]]
-    ) -> None:
+    def __init__(self, models: Models, prm: PluginReference, requests: Sequence[tuple[ScoringRequest, int]]) -> None:
         self._models, self._prm, self._requests = models, prm, requests
         self._kept: dict[int, NDArray[np.float16]] = {}
         self._last: tuple[int, NDArray[np.float16]] | None = None

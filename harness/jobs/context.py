@@ -183,9 +183,7 @@ class Context(Models):
         """Return one table of all input artifacts of a role, concatenated."""
         return self.store.table(shard.inputs[role], table)
 
-    def made_of(
-        self, shard: Shard[Parameters], role: str, table: str, make: Callable[..., R], *args: object
-    ) -> R:
+    def made_of(self, shard: Shard[Parameters], role: str, table: str, make: Callable[..., R], *args: object) -> R:
         """Return what a function makes of a table of all input artifacts of a role.
 
         `make` takes the table and the other arguments: arrays, numbers, strings, and tuples and frozen dataclasses of

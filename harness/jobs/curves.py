@@ -88,9 +88,7 @@ def compute_league(shard: Shard[LeagueParameters], context: Context) -> Output:
     """Return the points of the curve, and what it achieves at equal cost and at equal accuracy."""
     parameters = shard.parameters
     if parameters.samples < 2:
-        raise DataError(
-            "A league needs at least 2 samples. Leave out this data set in 'datasets' of the strategy."
-        )
+        raise DataError("A league needs at least 2 samples. Leave out this data set in 'datasets' of the strategy.")
     trajectories = pools.graded_trajectories(shard, context)
     setting = Setting(parameters.samples)
     with plugin_guard("strategy", parameters.strategy.name, "give its curve"):

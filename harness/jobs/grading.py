@@ -36,9 +36,7 @@ def compute_graded(shard: Shard[parameters.GradedParameters], context: Context) 
         verdict, text = grading.verdict(row["question_id"], completion)
         if completion.correct is not None and answer:
             text = answer.text
-        rows.append(
-            graded_row(row["question_id"], row["trajectory"], row["steps"], completion, text, answer, verdict)
-        )
+        rows.append(graded_row(row["question_id"], row["trajectory"], row["steps"], completion, text, answer, verdict))
     return Output({"trajectories": graded_table(rows)})
 
 
@@ -98,10 +96,7 @@ def compute_success(shard: Shard[parameters.SuccessParameters], context: Context
             successes = count * bool(outcome)
             if outcome is None:
                 head = text_so_far(prefix.steps)
-                verdicts = [
-                    grading.verdict(prefix.question_id, completion_of(row), head)[0]
-                    for row in follow_ups[key]
-                ]
+                verdicts = [grading.verdict(prefix.question_id, completion_of(row), head)[0] for row in follow_ups[key]]
                 successes = verdicts.count("correct")
             counts[key] = successes, terminal
         successes, terminal = counts[key]
@@ -174,9 +169,7 @@ def compute_imported(shard: Shard[parameters.ImportedParameters], context: Conte
             k, n = each.counts[len(each.steps)]
             verdict: Verdict = "unparsed" if answer is None else "correct" if k == n else "incorrect"
             steps = len(each.steps)
-            drawn.append(
-                graded_row(question.id, number, steps, Completion(text, 0, "end"), answer, found, verdict)
-            )
+            drawn.append(graded_row(question.id, number, steps, Completion(text, 0, "end"), answer, found, verdict))
             counts += [
                 (question.id, number, step, k, n, answer is not None and step == len(each.steps))
                 for step, (k, n) in each.counts.items()
@@ -217,9 +210,7 @@ class _Grading:
         return graded.verdict, request.answer
 
 
-def graded_by(
-    context: Context, reference: PluginReference, requests: Sequence[GradingRequest]
-) -> list[Graded]:
+def graded_by(context: Context, reference: PluginReference, requests: Sequence[GradingRequest]) -> list[Graded]:
     """Return what a grader says of some solutions.
 
     Raises a FaultyPluginError if it breaks its contract.

@@ -77,9 +77,7 @@ class Shard(Generic[P_co]):
         return max((model.gpus for _, model in self.models), default=1 if self.resource else 0)
 
 
-def shard_key(
-    kind: str, version: int, identity: Mapping[str, Any], inputs: Mapping[str, Sequence[ArtifactRef]]
-) -> str:
+def shard_key(kind: str, version: int, identity: Mapping[str, Any], inputs: Mapping[str, Sequence[ArtifactRef]]) -> str:
     """Return the key of a shard, which follows from its kind, the version of this kind, its identity and its inputs."""
     return content_key(
         {

@@ -145,9 +145,7 @@ def _matrix(table: pd.DataFrame, column: str) -> pd.DataFrame:
     return matrix.sort_index(axis=0).sort_index(axis=1)
 
 
-def tuning_pool(
-    shard: Shard[Parameters], context: Context, reads: Sequence[str], level: float | None
-) -> Pool:
+def tuning_pool(shard: Shard[Parameters], context: Context, reads: Sequence[str], level: float | None) -> Pool:
     """Return the trajectories of the calibration questions with what a strategy reads.
 
     They are all trajectories of the calibration split. Their rewards come from a calibrator that was fitted to the same

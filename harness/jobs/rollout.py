@@ -104,10 +104,7 @@ def compute_follow_ups(shard: Shard[parameters.FollowUpParameters], context: Con
     ordered = [prefixes[key] for key in sorted(prefixes)]
     drawing = Drawing(shard, context, block)
     drawn = drawing.draw(
-        [
-            (Prefix(questions[each.question_id], each.steps), None if each.step else each.trajectory)
-            for each in ordered
-        ]
+        [(Prefix(questions[each.question_id], each.steps), None if each.step else each.trajectory) for each in ordered]
     )
     rows = [
         {
@@ -200,9 +197,7 @@ class Drawing:
         requests = [self._request(prefix, trajectory) for prefix, trajectory in prefixes]
         taken = self._taken(set(requests))
         missing = {
-            request: prefix
-            for request, (prefix, _) in zip(requests, prefixes, strict=True)
-            if request not in taken
+            request: prefix for request, (prefix, _) in zip(requests, prefixes, strict=True) if request not in taken
         }
         for request, completions in zip(missing, self._sampled(missing), strict=True):
             if self._asked > len(self._block):
@@ -235,8 +230,7 @@ class Drawing:
             return []
         given = self._shard.parameters
         requests = [
-            GenerationRequest(prefix, self._asked, seed_from_key(request))
-            for request, prefix in prefixes.items()
+            GenerationRequest(prefix, self._asked, seed_from_key(request)) for request, prefix in prefixes.items()
         ]
         with plugin_guard("llm", given.llm.name, "generate"):
             llm = self._context.llm(given.llm)
@@ -253,9 +247,7 @@ def request_key(
     :meth:`Drawing.draw`.
     """
     deciding = {name: identity[name] for name in _DECIDING}
-    return content_key(
-        [kind, deciding, [block.start, block.stop], prefix.question, list(prefix.steps), trajectory]
-    )
+    return content_key([kind, deciding, [block.start, block.stop], prefix.question, list(prefix.steps), trajectory])
 
 
 def completion_of(row: Mapping[str, Any]) -> Completion:

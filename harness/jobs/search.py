@@ -188,9 +188,7 @@ class BeamSearch:
         for each, of_question in zip(going, scores, strict=True):
             each.scored_tokens += sum(score.tokens for score in of_question)
         prefixes = [Prefix(request.question, steps) for request in requests for steps in request.trajectories]
-        logits = np.array(
-            [score.logit[-1] for of_question in scores for score in of_question], dtype=np.float64
-        )
+        logits = np.array([score.logit[-1] for of_question in scores for score in of_question], dtype=np.float64)
         with plugin_guard("calibrator", "of the search", "predict"):  # It may use the model of the PRM.
             medians, rewards = self.calibrate(prefixes, logits)
         ranked_by = medians if self.strategy.rank == "calibrated" else expit(logits)
@@ -278,9 +276,7 @@ def compute_search(shard: Shard[SearchParameters], context: Context) -> Output:
         for result in searched
     ]
     frame = pd.DataFrame(rows).astype({**counts, **tokens})
-    finished = [
-        (result.question.id, join_steps(beam.steps)) for result in searched for beam in result.finished
-    ]
+    finished = [(result.question.id, join_steps(beam.steps)) for result in searched for beam in result.finished]
     return Output(
         {
             "searched": frame,

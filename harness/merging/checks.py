@@ -126,9 +126,7 @@ def _check_plan(plan: Plan) -> None:
     for shard in plan.shards():
         key = shard_key(shard.parameters.kind, shard.version, shard.identity, shard.inputs)
         if shard.ref != ArtifactRef(shard.parameters.kind, key):
-            raise ValueError(
-                f"{PLAN_FILE} has the key {shown(shard.ref.key)}, which is not the hash of its inputs"
-            )
+            raise ValueError(f"{PLAN_FILE} has the key {shown(shard.ref.key)}, which is not the hash of its inputs")
     for cell in plan.cells:
         if cell.labels != cell.job.labels or not cell.labels.llm or not cell.labels.dataset:
             raise ValueError(f"{PLAN_FILE} has the cell {shown(cell.cell_id)}, which no grid plans")
@@ -153,9 +151,7 @@ def _checked_artifacts(store: Store, plan: Plan) -> dict[ArtifactRef, Manifest]:
     for ref in refs:
         manifest, needed = manifests.get(ref), {f"{table}.parquet" for table in _NEEDED.get(ref.kind, ())}
         if manifest is None or {*manifest.files, MANIFEST_FILE} != set(names[ref]):
-            raise DataError(
-                f"The artifact {store.folder(ref)} does not have the files of its manifest. {ADVICE}"
-            )
+            raise DataError(f"The artifact {store.folder(ref)} does not have the files of its manifest. {ADVICE}")
         if not needed <= manifest.files.keys():
             raise DataError(f"The artifact {store.folder(ref)} lacks a table. {ADVICE}")
     tables = [store.folder(ref) / name for ref in refs for name in names[ref] if name.endswith(".parquet")]

@@ -82,9 +82,7 @@ def _record(union: Union) -> RunRecord:
         for source in union.sources
         for run in (*source.record.sources, source.record)
     }
-    grids = [
-        grid for source in union.sources for grid in source.record.grid.get("grids", [source.record.grid])
-    ]
+    grids = [grid for source in union.sources for grid in source.record.grid.get("grids", [source.record.grid])]
     unique = list({content_key(grid): grid for grid in grids}.values())
     # No grid can have this name, because it contains a space. So no run can claim the folder.
     names = " and ".join(dict.fromkeys(grid["name"] for grid in unique))

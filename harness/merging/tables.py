@@ -132,6 +132,5 @@ def result_differences(one: pa.Table, other: pa.Table) -> dict[str, float]:
     return {
         metric: abs(first[metric] - second[metric])
         for metric in first
-        if metric in second
-        and not math.isclose(first[metric], second[metric], rel_tol=RELATIVE, abs_tol=ABSOLUTE)
+        if metric in second and not math.isclose(first[metric], second[metric], rel_tol=RELATIVE, abs_tol=ABSOLUTE)
     }

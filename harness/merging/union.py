@@ -121,13 +121,9 @@ class _Builder:
 
     def _other_llms(self, plan: Plan) -> set[str]:
         """Return the LLMs of a plan under whose names the runs before have results of other settings."""
-        of_settings = {
-            place[1] for place, keys in settings_of(plan).items() if self.settings.get(place, keys) != keys
-        }
+        of_settings = {place[1] for place, keys in settings_of(plan).items() if self.settings.get(place, keys) != keys}
         return of_settings | {
-            cell.labels.llm
-            for cell in plan.cells
-            if self.cells.get(cell.cell_id, cell).job.refs != cell.job.refs
+            cell.labels.llm for cell in plan.cells if self.cells.get(cell.cell_id, cell).job.refs != cell.job.refs
         }
 
     def _add_job(self, job: Job[Parameters]) -> None:
@@ -194,9 +190,7 @@ class _Builder:
         """Return which of some artifacts are behind each job; nothing if there are none."""
         behind: dict[_Node, set[ArtifactRef]] = {}
         for node, job in self.jobs.items() if unequal else ():
-            behind[node] = unequal.intersection(job.refs).union(
-                *(behind[_node(source)] for source in job.inputs)
-            )
+            behind[node] = unequal.intersection(job.refs).union(*(behind[_node(source)] for source in job.inputs))
         return behind
 
 

@@ -152,9 +152,7 @@ class CurveStatistic(Statistic):
     curve is flat.
     """
 
-    def __init__(
-        self, question_ids: ArrayLike, of: Callable[[Sequence[Means]], Floats], *curves: Curve
-    ) -> None:
+    def __init__(self, question_ids: ArrayLike, of: Callable[[Sequence[Means]], Floats], *curves: Curve) -> None:
         self.question_ids = np.asarray(question_ids)
         self.of, self.curves = of, curves
         self.rows = len(self.question_ids)
@@ -248,9 +246,7 @@ def area_gain(question_ids: ArrayLike, curve: Curve, fixed: Curve, maximum: int)
     )
 
 
-def samples_to_share(
-    question_ids: ArrayLike, curve: Curve, fixed: Curve, maximum: int, share: float
-) -> CurveStatistic:
+def samples_to_share(question_ids: ArrayLike, curve: Curve, fixed: Curve, maximum: int, share: float) -> CurveStatistic:
     """Return the smallest budget with a share of the accuracy of a fixed N; see :func:`samples_to`."""
 
     def needed(curves: Sequence[Means]) -> Floats:

@@ -147,8 +147,7 @@ def _checked(function: Weighted) -> Weighted:
         if not isinstance(found, np.ndarray) or found.ndim != 2 or len(found) != len(weights):
             got = getattr(found, "shape", type(found).__name__)
             raise FaultyPluginError(
-                f"for weights of shape {weights.shape} it must return an array of shape (resamples, "
-                f"errors). Got {got}."
+                f"for weights of shape {weights.shape} it must return an array of shape (resamples, errors). Got {got}."
             )
         if not np.isfinite(found).all():
             raise FaultyPluginError("it must return finite numbers for every resample of the questions.")
@@ -199,7 +198,5 @@ class _CorrectedSum(Statistic):
     def interval(self, replicates: Floats) -> tuple[float, float]:
         """Return the ends of the 95% interval of the sum over all questions, which contains the value."""
         questions, value = len(self.question_ids), self.value()
-        low, high = intervals.absolute_sum_interval(
-            self._errors(counted_once(questions))[0], self._drawn, questions
-        )
+        low, high = intervals.absolute_sum_interval(self._errors(counted_once(questions))[0], self._drawn, questions)
         return min(low, value), max(high, value)

@@ -215,9 +215,7 @@ class Chain:
         spec = self.grid.calibration
         return self.sampled(llm, self.resolved.calibration, spec, spec.trajectories, spec.trajectories)
 
-    def _published(
-        self, llm: PlannedPlugin[LLM], data: GridQuestions, trajectories: int, follow_ups: int
-    ) -> Sampled:
+    def _published(self, llm: PlannedPlugin[LLM], data: GridQuestions, trajectories: int, follow_ups: int) -> Sampled:
         """Plan to read published trajectories of an LLM with the success rates of their prefixes."""
         assert data.followed_up is not None
         published = content_key(data.followed_up.content(llm.name))
@@ -317,15 +315,11 @@ class Chain:
         spec, prm = self.grid.calibration, scored.prm.name
         fitted = self.resolved.calibrators_for(scored.llm.name, prm)
         ranking = [each.name for each in self.resolved.strategies if each.built.once_for != "data"]
-        needed = any(each.built.learns for each in fitted) or any(
-            self.grid.runs(name, "", prm, "") for name in ranking
-        )
+        needed = any(each.built.learns for each in fitted) or any(self.grid.runs(name, "", prm, "") for name in ranking)
         prefixes = spec.most_prefixes or spec.first_prefixes
         fields = {"terminal": spec.terminal, "most_prefixes": prefixes}
         success = {"success": scored.success}
-        return self._read(
-            parameters.FitParameters, fields, calibrator, scored, success, None if needed else 1
-        )
+        return self._read(parameters.FitParameters, fields, calibrator, scored, success, None if needed else 1)
 
     def asked_levels(self, calibrator: Calibrator) -> tuple[float, ...]:
         """Return the levels of the grid that a calibrator of any level predicts besides its own, ascending."""
@@ -388,9 +382,7 @@ class Chain:
         return self.add(make_job(labels, [shard], [*sources.values(), *inputs.values()]))
 
 
-def _first(
-    source: Shard[parameters.RolloutParameters | parameters.ImportedParameters], measured: int
-) -> range:
+def _first(source: Shard[parameters.RolloutParameters | parameters.ImportedParameters], measured: int) -> range:
     """Return which trajectories of a shard are among the first `measured`; an empty range if none are."""
     trajectories = source.parameters.trajectories
     return range(trajectories.start, min(trajectories.stop, measured))

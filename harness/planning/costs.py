@@ -91,12 +91,8 @@ def remaining_work(plan: Plan, done: Collection[ArtifactRef], cost: CostModel) -
     for kind, jobs in Counter(job.kind for job in plan.jobs).items():
         shards = [shard for shard in plan.shards() if shard.ref.kind == kind]
         left = [shard for shard in shards if shard.ref not in done]
-        samples, tokens = (
-            round(sum(of(shard.parameters) for shard in left)) for of in (completions, generated_tokens)
-        )
-        rows.append(
-            Work(kind, jobs, len(shards), len(shards) - len(left), samples, tokens, cost.seconds(left))
-        )
+        samples, tokens = (round(sum(of(shard.parameters) for shard in left)) for of in (completions, generated_tokens))
+        rows.append(Work(kind, jobs, len(shards), len(shards) - len(left), samples, tokens, cost.seconds(left)))
     return rows
 
 

@@ -125,8 +125,7 @@ def model_costs(plan: Plan, done: Collection[ArtifactRef]) -> list[ModelCost]:
                 sizes[model.name] = size
                 tokens[model.name][task] += amount
     return [
-        ModelCost(name, size, sum(tokens[name].values()), hours_of(size, tokens[name]))
-        for name, size in sizes.items()
+        ModelCost(name, size, sum(tokens[name].values()), hours_of(size, tokens[name])) for name, size in sizes.items()
     ]
 
 
@@ -143,9 +142,7 @@ Work = tuple[Literal["llm", "prm"], parameters.PluginReference, Task, float]
 def assumed_work(plan: Plan) -> Iterator[tuple[Shard[parameters.Parameters], list[Work]]]:
     """Yield each shard of a plan, and what its models do."""
     generating = (
-        shard.parameters
-        for shard in plan.shards()
-        if isinstance(shard.parameters, parameters.GeneratingParameters)
+        shard.parameters for shard in plan.shards() if isinstance(shard.parameters, parameters.GeneratingParameters)
     )
     longest = next((given.sampling.max_tokens for given in generating), _LONGEST)
     llms = {each.name: Lengths.of(each.reference, longest) for each in plan.plugins.get("llm", ())}
@@ -167,9 +164,7 @@ def _work(shard: Shard[parameters.Parameters], lengths: Lengths) -> Iterator[Wor
             yield "llm", given.llm, "generate", generated_tokens(given)
         case parameters.ScoreParameters(prm=prm) if _reads_apart(prm):
             yield "prm", prm, "read", shard.size * lengths.prefixes() * prefix
-        case parameters.CalibratedParameters(prm=prm) | parameters.ScoringParameters(prm=prm) if (
-            shard.resource
-        ):
+        case parameters.CalibratedParameters(prm=prm) | parameters.ScoringParameters(prm=prm) if shard.resource:
             yield "prm", prm, "read", shard.size * solution
         case parameters.FitParameters() if TEXTS in shard.inputs:
             passes = 1 + given.calibrator.build(calibrators).reading_passes  # One finds the forest of tokens.

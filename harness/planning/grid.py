@@ -77,9 +77,7 @@ Models = Annotated[list[settings.LLMSpec], Entries, AfterValidator(_unique_names
 PRMs = Annotated[list[settings.PRMSpec], Entries, AfterValidator(_unique_names)]
 Calibrators = Annotated[list[settings.CalibratorSpec], Entries, AfterValidator(_unique_names)]
 Datasets = Annotated[list[settings.DatasetSpec], Entries, AfterValidator(_unique_names)]
-Strategies = Annotated[
-    list[settings.StrategySpec], Field(max_length=1000), AfterValidator(_one_strategy_per_name)
-]
+Strategies = Annotated[list[settings.StrategySpec], Field(max_length=1000), AfterValidator(_one_strategy_per_name)]
 
 
 class PartSpec(settings.Section):
@@ -159,8 +157,7 @@ class GridSpec(settings.Section):
         if not isinstance(parts, list) or not all(isinstance(each, dict) for each in parts) or not parts:
             return data
         every = {
-            kind: [each for part in parts for each in part.get(kind) or ()]
-            for kind in ("llms", "prms", "datasets")
+            kind: [each for part in parts for each in part.get(kind) or ()] for kind in ("llms", "prms", "datasets")
         }
         once = {
             kind: [each for place, each in enumerate(specs) if each not in specs[:place]]

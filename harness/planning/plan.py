@@ -122,9 +122,7 @@ class Plan:
     """Models and data that are not on this machine and that the plan does without."""
     repeated: int = field(default=0, compare=False)
     """The questions whose text occurs before, in the same data set or another one. A saved plan does not know it."""
-    _shards: dict[ArtifactRef, Shard[Parameters]] = field(
-        default_factory=dict, init=False, repr=False, compare=False
-    )
+    _shards: dict[ArtifactRef, Shard[Parameters]] = field(default_factory=dict, init=False, repr=False, compare=False)
     _owners: dict[ArtifactRef, list[Job[Parameters]]] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
@@ -166,9 +164,7 @@ class Plan:
                 if name not in known:
                     hint = meant(name, known, f"It has: {', '.join(known) or 'none'}.")
                     raise GridError(f"The grid has no {kind} '{name}'. {hint}")
-        found = [
-            cell for cell in self.cells if all(_name(cell, kind) in names for kind, names in only.items())
-        ]
+        found = [cell for cell in self.cells if all(_name(cell, kind) in names for kind, names in only.items())]
         if not found:
             wanted = ", ".join(f"{kind} {' or '.join(names)}" for kind, names in only.items())
             raise GridError(f"No cell of the grid has all of: {wanted}.")
@@ -183,9 +179,7 @@ class Plan:
         if len(cells) == len(self.cells):
             return self
         needed = {job.key for job in with_inputs(cell.job for cell in cells)}
-        read = {source.key for job in self.jobs for source in job.inputs} | {
-            cell.job.key for cell in self.cells
-        }
+        read = {source.key for job in self.jobs for source in job.inputs} | {cell.job.key for cell in self.cells}
         jobs = [
             job
             for job in self.jobs
@@ -227,9 +221,7 @@ def joined_plans(plans: Sequence[Plan]) -> Plan:
     cells = tuple(cell for plan in plans for cell in plan.cells)
     twice = [name for name, count in Counter(cell.cell_id for cell in cells).items() if count > 1]
     if twice:
-        raise GridError(
-            f"Two parts of the grid have the cell {twice[0]}. Give their LLMs or data sets other names."
-        )
+        raise GridError(f"Two parts of the grid have the cell {twice[0]}. Give their LLMs or data sets other names.")
     return Plan(
         jobs=tuple(job for plan in plans for job in plan.jobs),
         cells=cells,
@@ -280,9 +272,7 @@ def without_unread_scores(
 ) -> tuple[tuple[Job[Parameters], ...], tuple[Cell, ...]]:
     """Leave out the shards with scores that no other shard reads. All other shards keep their keys."""
     read = {
-        ref
-        for refs in {refs for job in jobs for shard in job.shards for refs in shard.inputs.values()}
-        for ref in refs
+        ref for refs in {refs for job in jobs for shard in job.shards for refs in shard.inputs.values()} for ref in refs
     }
     kept: dict[Job[Parameters], Job[Parameters] | None] = {}
     for job in jobs:

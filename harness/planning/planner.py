@@ -22,9 +22,7 @@ from prmcal.registry.plugins import strategies
 from prmcal.registry.splitting import StepSplitting
 
 
-def roles(
-    strategy: Strategy, tested: Sampled, tuning: Sampled | None = None
-) -> dict[str, Job[parameters.Parameters]]:
+def roles(strategy: Strategy, tested: Sampled, tuning: Sampled | None = None) -> dict[str, Job[parameters.Parameters]]:
     """Return the jobs whose artifacts a strategy reads, by role.
 
     `tested` are the trajectories of the test questions, perhaps scored or calibrated, and `tuning` the same of the
@@ -120,9 +118,7 @@ class _Planner(Chain):
         """Plan the rewards of the calibration questions, if a strategy that is tuned on them reads rewards."""
         labels = replace(fitted.labels, dataset="", calibrator=calibrator.name)
         if not any(
-            isinstance(strategy.built, PoolStrategy)
-            and strategy.built.tuned
-            and "rewards" in strategy.built.reads
+            isinstance(strategy.built, PoolStrategy) and strategy.built.tuned and "rewards" in strategy.built.reads
             for strategy in self._run_for(labels)
         ):
             return fitted
@@ -303,7 +299,5 @@ def _baseline_of(strategy: plan.PlannedPlugin[SearchStrategy]) -> plan.PlannedPl
     spec = PluginSpec(name=name.replace(" ", "-"), plugin=name, arguments=strategy.built.settings)
     found = build_plugin(strategies, spec)
     if not _is_search(found):
-        raise GridError(
-            f"The search '{strategy.name}' has the 'baseline' '{name}', which is not a SearchStrategy."
-        )
+        raise GridError(f"The search '{strategy.name}' has the 'baseline' '{name}', which is not a SearchStrategy.")
     return found

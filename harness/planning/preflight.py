@@ -58,10 +58,7 @@ def joined_problems(problems: Iterable[Problem]) -> list[str]:
     names: dict[str, list[str]] = defaultdict(list)
     for problem in problems:
         names[str(problem.error)].append(f"the {problem.kind} '{problem.name}'")
-    return [
-        f"T{', '.join(same)[1:]} {'are' if same[1:] else 'is'} not ready: {error}"
-        for error, same in names.items()
-    ]
+    return [f"T{', '.join(same)[1:]} {'are' if same[1:] else 'is'} not ready: {error}" for error, same in names.items()]
 
 
 def asked_solutions(grid: GridSpec, questions: Questions, plugin: str) -> dict[str, int]:
@@ -102,9 +99,7 @@ def plan_problems(grid: GridSpec, plan: Plan, models: Collection[str] | None = N
         if each.name not in plan.absent
     }
     for kind, plugins in plan.plugins.items():
-        for each in (
-            plugins if models is None else (each for each in plugins if f"{kind}:{each.name}" in models)
-        ):
+        for each in plugins if models is None else (each for each in plugins if f"{kind}:{each.name}" in models):
             yield from plugin_problems(kind, each.name, each.built, asked_solutions(grid, known, each.name))
 
 

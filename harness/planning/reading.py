@@ -71,9 +71,7 @@ class _OnceLoader(yaml.SafeLoader):  # type: ignore[misc] # PyYAML has no types.
         keys: set[str] = set()
         for key, _ in node.value:
             if str(key.value) in keys and key.tag != "tag:yaml.org,2002:merge":
-                raise ValueError(
-                    f"the key '{key.value}' is given a second time in line {key.start_mark.line + 1}"
-                )
+                raise ValueError(f"the key '{key.value}' is given a second time in line {key.start_mark.line + 1}")
             keys.add(str(key.value))
         mapping: dict[Any, Any] = super().construct_mapping(node, deep)
         return mapping

@@ -41,9 +41,7 @@ def metric_specs(grid: GridSpec) -> list[PluginSpec]:
     """Return the metrics of a grid, in the order of columns: those of every grid, and those that it lists."""
     bins = {"bins": grid.measurement.bins}
     with_bins = {name for name in _BUILT_IN if "bins" in inspect.signature(metrics.get(name)).parameters}
-    own = [
-        PluginSpec(name=name, plugin=name, arguments=bins if name in with_bins else {}) for name in _BUILT_IN
-    ]
+    own = [PluginSpec(name=name, plugin=name, arguments=bins if name in with_bins else {}) for name in _BUILT_IN]
     return [*own, *grid.measurement.metrics]
 
 
@@ -113,8 +111,7 @@ class GridQuestions:
         """Cut the questions into slices, one for each shard."""
         count = len(self.questions)
         return [
-            self._slice(range(first, min(first + self.slice_size, count)))
-            for first in range(0, count, self.slice_size)
+            self._slice(range(first, min(first + self.slice_size, count))) for first in range(0, count, self.slice_size)
         ]
 
     def content(self, questions: range, references: bool) -> str:
@@ -157,9 +154,7 @@ class ResolvedGrid:
     calibration: GridQuestions
     ranking: Mapping[str, PlannedPlugin[PRM]]
     """The PRMs as they rank solutions, by their names in the grid."""
-    _of_llms: dict[tuple[str, str], PlannedPlugin[Calibrator]] = field(
-        default_factory=dict, repr=False, compare=False
-    )
+    _of_llms: dict[tuple[str, str], PlannedPlugin[Calibrator]] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def absent(self) -> tuple[str, ...]:
@@ -175,9 +170,7 @@ class ResolvedGrid:
         specs = zip(self.calibrators, self.spec.calibrators, strict=True)
         return [self._own(calibrator, spec, llm) for calibrator, spec in specs if spec.is_for(llm, prm)]
 
-    def _own(
-        self, calibrator: PlannedPlugin[Calibrator], spec: PluginSpec, llm: str
-    ) -> PlannedPlugin[Calibrator]:
+    def _own(self, calibrator: PlannedPlugin[Calibrator], spec: PluginSpec, llm: str) -> PlannedPlugin[Calibrator]:
         """Return the calibrator of one LLM, which may have arguments of its own."""
         place = (spec.name, llm)
         if place not in self._of_llms:
@@ -252,9 +245,7 @@ def absent_checkpoints(plugin: Plugin) -> list[str]:
     return [each for each in plugin.checkpoints if not is_on_this_machine(each)]
 
 
-def build_plugin(
-    registry: Registry[AnyPlugin], spec: PluginSpec, stand_ins: bool = False
-) -> PlannedPlugin[AnyPlugin]:
+def build_plugin(registry: Registry[AnyPlugin], spec: PluginSpec, stand_ins: bool = False) -> PlannedPlugin[AnyPlugin]:
     """Build a plugin. With `stand_ins`, one whose checkpoint is absent gets an identity without its weights."""
     reference = spec.reference()
     with plugin_guard(registry.kind, spec.name, "take its arguments"):

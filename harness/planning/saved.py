@@ -123,15 +123,12 @@ def _jobs_data(plan: Plan, values: dict[str, tuple[int, Any]]) -> Iterator[dict[
             "roles": list(first.inputs),
             "shards": [shard.ref.key for shard in job.shards],
             "ranges": [
-                [end for each in _ranges(shard.parameters) for end in (each.start, each.stop)]
-                for shard in job.shards
+                [end for each in _ranges(shard.parameters) for end in (each.start, each.stop)] for shard in job.shards
             ],
             "reads": [[runs[refs] for refs in shard.inputs.values()] for shard in job.shards],
             "version": first.version,
             "identity": list(first.identity),
-            "identities": [
-                [position(shard.identity[name]) for name in first.identity] for shard in job.shards
-            ],
+            "identities": [[position(shard.identity[name]) for name in first.identity] for shard in job.shards],
         }
 
 

@@ -101,12 +101,8 @@ def read_evidence(published: Path) -> Evidence:
         ]
         overview = catalog.overview(source)
     plugin_of = plugins.sort_values("position").set_index(["kind", "name"])["plugin"]
-    measured = {kind: set(rows[kind]) for kind in (*PLACE, "calibrator")} | {
-        "strategy": set(scaling["strategy"])
-    }
-    names = {
-        kind: [*filter(own.__contains__, plugin_of.get(kind, {}).keys())] for kind, own in measured.items()
-    }
+    measured = {kind: set(rows[kind]) for kind in (*PLACE, "calibrator")} | {"strategy": set(scaling["strategy"])}
+    names = {kind: [*filter(own.__contains__, plugin_of.get(kind, {}).keys())] for kind, own in measured.items()}
     before = [name for name in names["calibrator"] if name in baselines][:1]
     others = [name for name in names["calibrator"] if name not in before]
     of_paper = set(reported(table="cal_qwen")["calibrator"])

@@ -52,9 +52,7 @@ class Access:
     hosts: tuple[str, ...]
     token: str = ""
 
-    def refusal(
-        self, host: str, origin: str | None, authorization: str, computes: bool
-    ) -> tuple[int, str] | None:
+    def refusal(self, host: str, origin: str | None, authorization: str, computes: bool) -> tuple[int, str] | None:
         """Return the status and the reason if a request with these headers is refused. `computes` needs the token."""
         if not self._knows(f"//{host}"):
             return 403, _FOREIGN.format("Host", host, "name")
@@ -69,8 +67,7 @@ class Access:
         found = _ADDRESS.fullmatch(address.lower())
         name = found[1].strip("[]").rstrip(".") if found else ""
         return bool(name) and any(
-            name == each or each == "*" or (each[:2] == "*." and name.endswith(each[1:]))
-            for each in self.hosts
+            name == each or each == "*" or (each[:2] == "*." and name.endswith(each[1:])) for each in self.hosts
         )
 
 

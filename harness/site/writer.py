@@ -52,9 +52,7 @@ def write_page(directory: Path, out: Path) -> None:
             "name": name,
             "title": LEADERBOARDS[name].title,
             "description": LEADERBOARDS[name].description,
-            "cells": _safe(
-                html.cells_html(web_board(frame, name, described), row=_row_link(name), hide=True)
-            ),
+            "cells": _safe(html.cells_html(web_board(frame, name, described), row=_row_link(name), hide=True)),
             "csv": base64.b64encode(frame.to_csv(index=False, lineterminator="\n").encode()).decode(),
         }
         for name, frame in frames.items()
@@ -73,9 +71,7 @@ def write_page(directory: Path, out: Path) -> None:
         settings=_settings(published, ranked) if can_draw() else [],
         ranking=_safe(html.ranking_html(ranked, competition, lambda name: "")),
         competition=_safe(
-            html.competition_html(
-                competition, competition.rows, cell=_row_link("calibration"), row=lambda name: ""
-            )
+            html.competition_html(competition, competition.rows, cell=_row_link("calibration"), row=lambda name: "")
         ),
         league=_safe(html.league_html(strategies)) if strategies.rows else "",
         boards=tables,

@@ -87,9 +87,7 @@ class RunFolder:
         if not self.published.exists():
             self.record()
             if not self.running():
-                raise RunError(
-                    f"{self.published} is missing. Write it again: prmcal rebuild {self.directory}"
-                )
+                raise RunError(f"{self.published} is missing. Write it again: prmcal rebuild {self.directory}")
         return self.published
 
     def record(self) -> RunRecord:

@@ -108,8 +108,7 @@ class Store:
         try:
             manifest = MANIFEST.validate_json((folder / MANIFEST_FILE).read_bytes(), strict=True)
             intact = all(
-                (folder / name).stat().st_size == size
-                and (not verify or file_sha256(folder / name) == digest)
+                (folder / name).stat().st_size == size and (not verify or file_sha256(folder / name) == digest)
                 for name, (size, digest) in manifest.files.items()
             )
         except (OSError, ValueError):

@@ -181,9 +181,7 @@ def make_head(mean: Floats, scale: Floats, width: int, layers: int, heads: int, 
     return head
 
 
-def log_temperatures_of_rows(
-    head: TemperatureHead, states: StateRows, trees: Sequence[QuestionTree]
-) -> Tensor:
+def log_temperatures_of_rows(head: TemperatureHead, states: StateRows, trees: Sequence[QuestionTree]) -> Tensor:
     """Return log T of the trees' prefixes, in the order of the trees and of their rows, of shape (prefixes,).
 
     The trees are one batch. The result has the type of the head's weights.

@@ -107,17 +107,13 @@ class BetaBinomial(HeadCalibrator):
         for number, held in enumerate(parts, 1):
             laws = self._fitted(inputs[~held], k[~held], n[~held], penalties)
             losses += [
-                negative_log_likelihood(
-                    *mean_and_size(law, self.kappa_min, inputs[held]), k[held], n[held]
-                ).sum()
+                negative_log_likelihood(*mean_and_size(law, self.kappa_min, inputs[held]), k[held], n[held]).sum()
                 for law in laws
             ]
             self.support.report(f"choosing penalties, fold {number} of {len(parts)}")
         return losses
 
-    def _fitted(
-        self, inputs: Floats, k: Ints, n: Ints, penalties: Sequence[tuple[float, float]]
-    ) -> list[Floats]:
+    def _fitted(self, inputs: Floats, k: Ints, n: Ints, penalties: Sequence[tuple[float, float]]) -> list[Floats]:
         """Fit with each pair of decay and lam. Each fit begins at the one before, so large penalties come first."""
         start = first_law(inputs.shape[1])
         laws = [start]

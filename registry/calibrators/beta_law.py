@@ -112,9 +112,7 @@ def _loss(
     by_log_odds = size * (by_a - by_b) * mean * (1 - mean)
     before = np.einsum("ri,i->r", inputs, law[1, :-1]) + law[1, -1]
     by_before = (mean * by_a + (1 - mean) * by_b + cost_of_size) * scipy.special.expit(before)
-    gradient = [
-        np.append(np.einsum("r,ri->i", each, inputs), each.sum()) / rows for each in (by_log_odds, by_before)
-    ]
+    gradient = [np.append(np.einsum("r,ri->i", each, inputs), each.sum()) / rows for each in (by_log_odds, by_before)]
     # Weights of the states are pulled towards 0, where they start.
     distance = flat - pulled
     return loss + float(np.sum(strength * distance**2)), np.concatenate(gradient) + 2 * strength * distance

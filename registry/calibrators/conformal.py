@@ -114,9 +114,7 @@ class ConformalBound(Calibrator):
         """Raise ValueError or a PluginError if `calibrator` does not describe a calibrator that can be wrapped."""
         name, _ = plugin_entry("calibrator", self.calibrator)
         if issubclass(calibrators.get(name), ConformalBound):
-            raise ValueError(
-                "A conformal calibrator cannot wrap another one. Wrap the inner calibrator directly."
-            )
+            raise ValueError("A conformal calibrator cannot wrap another one. Wrap the inner calibrator directly.")
         _ = self.wrapped  # Building it checks its arguments.
 
     def identity(self) -> dict[str, Any]:
@@ -166,9 +164,7 @@ class ConformalBound(Calibrator):
         higher = [level for level in known if level > self.level]
         bound = np.minimum(bound, at[higher[0]]) if higher else bound
         columns = [
-            bound
-            if level == self.level
-            else (np.minimum if level < self.level else np.maximum)(at[level], bound)
+            bound if level == self.level else (np.minimum if level < self.level else np.maximum)(at[level], bound)
             for level in levels
         ]
         return np.stack(columns, axis=1)

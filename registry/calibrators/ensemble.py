@@ -27,9 +27,7 @@ def weighted_quantiles(values: Floats, weights: Floats, levels: Sequence[float])
     order = np.argsort(values, axis=1, kind="stable")
     ascending, shares = (np.take_along_axis(each, order, axis=1) for each in (values, weights))
     middles = np.cumsum(shares, axis=1) - shares / 2
-    return np.stack(
-        [np.interp(levels, place, value) for place, value in zip(middles, ascending, strict=True)]
-    )
+    return np.stack([np.interp(levels, place, value) for place, value in zip(middles, ascending, strict=True)])
 
 
 def fit_mixture_size(means: Floats, weights: Floats, k: Ints, n: Ints) -> float:
@@ -148,9 +146,7 @@ class Ensemble(HeadCalibrator):
                 with torch.no_grad():
                     log_odds = heads(torch.from_numpy(inputs.astype(np.float32))).numpy()
                 loss = partial(beliefs.loss, divergence=self.divergence)
-                networks.train_rows(
-                    beliefs, "weights of the heads", self, loss, (inputs, log_odds, k, n), held_out
-                )
+                networks.train_rows(beliefs, "weights of the heads", self, loss, (inputs, log_odds, k, n), held_out)
         self.heads_, self.beliefs_ = networks.flat_weights(heads), networks.flat_weights(beliefs)
         self.shape_ = [self.heads, self.width]
         self.size_ = 1.0

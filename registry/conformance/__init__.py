@@ -89,9 +89,7 @@ def run_checks(plugin_: Plugin) -> list[CheckResult]:
     results = [_run(check, plugin_) for check in declarations]
     if all(result.passed for result in results):
         return results + [_run(check, plugin_) for check in others]
-    return results + [
-        CheckResult(_name(check), passed=False, message=NOT_RUN, skipped=True) for check in others
-    ]
+    return results + [CheckResult(_name(check), passed=False, message=NOT_RUN, skipped=True) for check in others]
 
 
 def check_build(build: Callable[[], Plugin], cls: type[Plugin]) -> Plugin | CheckResult:
@@ -104,9 +102,7 @@ def check_build(build: Callable[[], Plugin], cls: type[Plugin]) -> Plugin | Chec
     except PrmcalError:
         raise
     except Exception as error:
-        promise = (
-            "__init__ only stores its arguments, so that a plugin can be built without files and models."
-        )
+        promise = "__init__ only stores its arguments, so that a plugin can be built without files and models."
         message = f"{promise} {explained(cls, error)} Move this work into the method that needs it."
         return CheckResult("it can be built", passed=False, message=message)
 

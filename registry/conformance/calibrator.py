@@ -77,9 +77,7 @@ def joined(first: Any, second: Any) -> Any:
     if isinstance(first, HiddenStates):
         return HiddenStates.concatenate([first, second])
     if isinstance(first, ScoredPrefixes):
-        return ScoredPrefixes(
-            first.prm, first.prefixes + second.prefixes, np.append(first.logit, second.logit)
-        )
+        return ScoredPrefixes(first.prm, first.prefixes + second.prefixes, np.append(first.logit, second.logit))
     return np.append(first, second)
 
 
@@ -134,9 +132,7 @@ def _nano_prefixes(rows: int, seed: int) -> ScoredPrefixes:
         for problem in problems
         for count in range(min(_PREFIXES_PER_QUESTION, len(problem.operations) + 1))
     ][:rows]
-    scored = prm.score_batch(
-        [ScoringRequest(prefix.question, (prefix.steps,), whole_only=True) for prefix in prefixes]
-    )
+    scored = prm.score_batch([ScoringRequest(prefix.question, (prefix.steps,), whole_only=True) for prefix in prefixes])
     logit = np.array([float(each.logit[-1]) for (each,) in scored])
     return ScoredPrefixes(prm, tuple(prefixes), logit)
 

@@ -69,9 +69,7 @@ def check_splits_are_disjoint(plugin: Dataset) -> None:
     for split in _filled(plugin):
         for question in _first(plugin, split):
             other = home.setdefault(question.text, split)
-            expect(
-                other == split, "splits must be disjoint", value=question.text[:60], other=other, split=split
-            )
+            expect(other == split, "splits must be disjoint", value=question.text[:60], other=other, split=split)
 
 
 def check_unknown_splits_and_counts_are_refused(plugin: Dataset) -> None:
@@ -82,9 +80,7 @@ def check_unknown_splits_and_counts_are_refused(plugin: Dataset) -> None:
         except DataError:
             continue
         except Exception as error:
-            raise failed(
-                "questions must raise dataerror got", split=split, count=count, error=error
-            ) from error
+            raise failed("questions must raise dataerror got", split=split, count=count, error=error) from error
         raise failed("questions must raise dataerror", split=split, count=count)
 
 
@@ -103,9 +99,7 @@ def check_grading(plugin: Dataset) -> None:
             expect(isinstance(graded, tuple) and len(graded) == 2, "grade() must return the", graded=graded)
             verdict, _ = graded
             right = verdict == expected
-            expect(
-                right, "grade() of for question", trajectory=trajectory, expected=expected, verdict=verdict
-            )
+            expect(right, "grade() of for question", trajectory=trajectory, expected=expected, verdict=verdict)
 
 
 DECLARATIONS = (check_splits_and_grading,)

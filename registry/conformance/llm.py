@@ -98,9 +98,7 @@ def check_the_seed_decides_the_texts(plugin: LLM) -> None:
 def check_stop_strings(plugin: LLM) -> None:
     """A completion ends before the first stop string."""
     texts = _texts(_generate(plugin, _BARE))
-    common = Counter(
-        character for text in texts for character in set(text) if character.isalnum()
-    ).most_common(1)
+    common = Counter(character for text in texts for character in set(text) if character.isalnum()).most_common(1)
     if not common:
         raise SkipTest("Its completions have no letters or digits that could be a stop string.")
     stop = common[0][0]
@@ -132,9 +130,7 @@ def check_a_prefix_is_continued(plugin: LLM) -> None:
 
 def check_a_batch_equals_its_requests(plugin: LLM) -> None:
     """``generate_batch`` returns what ``generate`` returns for each request. Few may differ by rounding."""
-    requests = [
-        GenerationRequest(prefix, count, _SEED + count) for count, prefix in enumerate(_BARE, start=1)
-    ]
+    requests = [GenerationRequest(prefix, count, _SEED + count) for count, prefix in enumerate(_BARE, start=1)]
     together = plugin.generate_batch(requests, _SAMPLING)
     alone = [plugin.generate([each.prefix], each.n, _SAMPLING, each.seed)[0] for each in requests]
     results.require_length(together, len(requests), "lists of completions")

@@ -98,10 +98,7 @@ def check_extreme_prefixes(plugin: metric.Metric) -> None:
     extremes = [
         replace(rows, successes=np.zeros_like(rows.successes)),
         replace(rows, successes=rows.follow_ups),
-        *(
-            replace(rows, reward=one + end, level_rewards=(one + end)[:, None].repeat(3, 1))
-            for end in (0, 0.5, 1)
-        ),
+        *(replace(rows, reward=one + end, level_rewards=(one + end)[:, None].repeat(3, 1)) for end in (0, 0.5, 1)),
         _taken(rows, np.array([0])),
         replace(rows, successes=np.minimum(rows.successes, 1), follow_ups=np.ones_like(rows.follow_ups)),
     ]

@@ -81,9 +81,7 @@ def expect(condition: object, mistake: str, /, **found: Any) -> None:
 
 def further_checks(names: dict[str, Any], declarations: tuple[Check, ...] = ()) -> tuple[Check, ...]:
     """Return the checks among the names of a module that are no declarations, in the order of their definitions."""
-    return tuple(
-        each for name, each in names.items() if name.startswith("check_") and each not in declarations
-    )
+    return tuple(each for name, each in names.items() if name.startswith("check_") and each not in declarations)
 
 
 def expect_array(what: str, values: Any, dtype: type[np.generic]) -> None:
@@ -162,9 +160,7 @@ def _require_signature(plugin: Plugin, name: str, own: Any, method: Any) -> None
         try:
             signature.bind(*given, **extra)
         except TypeError as error:
-            raise failed(
-                "is called with the", name=name, signature=signature, error=error, words=words
-            ) from error
+            raise failed("is called with the", name=name, signature=signature, error=error, words=words) from error
 
 
 def check_identity_is_json_data(plugin: Plugin) -> None:

@@ -156,9 +156,7 @@ def check_the_curve_begins_below_its_end(plugin: PoolStrategy) -> None:
     """``sweep`` returns results of all questions. If it has several, their budgets differ."""
     setting = Setting(_SIZE, _TARGET if plugin.targeted else None)
     points = _tuned(plugin, setting).sweep(_pool(plugin, _arrays()), setting)
-    good = bool(points) and all(
-        isinstance(each, Answered) and each.samples.shape == (_QUESTIONS,) for each in points
-    )
+    good = bool(points) and all(isinstance(each, Answered) and each.samples.shape == (_QUESTIONS,) for each in points)
     expect(good, "sweep() must return a", points=points)
     budgets = [each.samples.mean() for each in points]
     expect(len(points) == 1 or min(budgets) < max(budgets), "the points of sweep()", value=budgets[0])

@@ -199,9 +199,7 @@ class Calibrator(Plugin, ABC):
         """Raise ValueError unless the arguments of ``fit`` are valid. Call it in the first line of ``fit``."""
         self.check_features(features)
         if not len(features):
-            raise ValueError(
-                "There are no prefixes to fit to. Give the calibration split at least one question."
-            )
+            raise ValueError("There are no prefixes to fit to. Give the calibration split at least one question.")
         if not (len(features),) == np.shape(k) == np.shape(n):
             raise ValueError(
                 f"'features', 'k' and 'n' must have one entry per prefix. Got {len(features)} prefixes and the shapes "
@@ -228,9 +226,7 @@ class Calibrator(Plugin, ABC):
         if self.reads in ("hidden", "prm"):
             expected = HiddenStates if self.reads == "hidden" else ScoredPrefixes
             if not isinstance(features, expected):
-                raise ValueError(
-                    f"'features' must be {expected.__name__}. Got {type(features).__name__} instead."
-                )
+                raise ValueError(f"'features' must be {expected.__name__}. Got {type(features).__name__} instead.")
             scores = features.logit
         if np.ndim(scores) != 1:
             raise ValueError(f"'features' must have shape (rows,). Got {np.shape(scores)} instead.")

@@ -190,8 +190,6 @@ class HiddenStates:
                     for part, offset in zip(parts, offsets, strict=True)
                 ]
             ),
-            leaves=np.concatenate(
-                [part.leaves + offset for part, offset in zip(parts, offsets, strict=True)]
-            ),
+            leaves=np.concatenate([part.leaves + offset for part, offset in zip(parts, offsets, strict=True)]),
             logit=np.concatenate([part.logit for part in parts]),
         )

@@ -70,8 +70,7 @@ class LLM(Plugin, ABC):
         batches.
         """
         return [
-            patiently(self, partial(self.generate, [each.prefix], each.n, sampling, each.seed))[0]
-            for each in requests
+            patiently(self, partial(self.generate, [each.prefix], each.n, sampling, each.seed))[0] for each in requests
         ]
 
     def count_tokens(self, text: str) -> int:
@@ -128,10 +127,7 @@ class PRM(Plugin, ABC):
 
     def score_batch(self, requests: Sequence[data.ScoringRequest]) -> list[list[data.PrefixScores]]:
         """Score several questions. Override it if the PRM is faster in batches across questions."""
-        return [
-            patiently(self, partial(self.score, request.question, request.trajectories))
-            for request in requests
-        ]
+        return [patiently(self, partial(self.score, request.question, request.trajectories)) for request in requests]
 
     def hidden_states(self, requests: Sequence[data.ScoringRequest]) -> list[data.HiddenStates]:
         """Return the hidden states at every token of every prefix. Override it if the PRM has them.

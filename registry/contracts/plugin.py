@@ -69,9 +69,7 @@ class Plugin:
         for package in self.packages:
             if find_spec(package) is None:
                 extra = _EXTRAS.get(package, package)
-                found.append(
-                    PluginFailedError(f"The package {package} is not installed: pip install {extra}")
-                )
+                found.append(PluginFailedError(f"The package {package} is not installed: pip install {extra}"))
         key = self.key_variable
         if key and not os.environ.get(key):
             found.append(PluginFailedError(f"The environment variable {key} is not set: export {key}=..."))

@@ -24,9 +24,7 @@ class _Declared:
     def __get__(self, pool: "Pool", owner: type | None = None) -> Floats:
         value = pool._given[self.name]
         if value is None:
-            raise PluginFailedError(
-                f"It reads '{self.name}' without declaring it. Add '{self.name}' to its 'reads'."
-            )
+            raise PluginFailedError(f"It reads '{self.name}' without declaring it. Add '{self.name}' to its 'reads'.")
         return value
 
 
@@ -83,9 +81,7 @@ class Pool:
     def answers(self) -> Ints:
         """The final answers as numbers."""
         if self._answers is None:
-            raise DataError(
-                "Not possible: the solutions have no answers to compare. Only which are right is known."
-            )
+            raise DataError("Not possible: the solutions have no answers to compare. Only which are right is known.")
         return self._answers
 
     @property

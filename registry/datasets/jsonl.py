@@ -108,9 +108,7 @@ def _answer(record: Mapping[str, Any]) -> str:
         raise ValueError(f"it has no 'answer'.{_fields(record)}")
     accepted = value if isinstance(value, list) else [value]
     if not accepted or not all(_is_text_or_number(each) and str(each).strip() for each in accepted):
-        raise ValueError(
-            f"its 'answer' must be a string or a number, or a list of accepted ones. Got {shown(value)}"
-        )
+        raise ValueError(f"its 'answer' must be a string or a number, or a list of accepted ones. Got {shown(value)}")
     return any_of([without_working(_whole(each)) for each in accepted])
 
 
@@ -144,9 +142,7 @@ def _fields(record: Mapping[str, Any]) -> str:
     return f" Its fields are: {excerpt(', '.join(map(str, record))) or 'none'}"
 
 
-def _of_solutions(
-    records: list[Record], source: str, fields: Fields, skip: bool
-) -> tuple[list[Record], bool]:
+def _of_solutions(records: list[Record], source: str, fields: Fields, skip: bool) -> tuple[list[Record], bool]:
     """Return one record for each question, and whether the file says which of its solutions are right.
 
     Records without solutions are returned as they are.
@@ -233,9 +229,7 @@ class JsonlDataset(Dataset):
         questions = questions_of(records, file, skip=self.skip_bad_rows, solved=solved)
         share = self.calibration_share
         if share is not None:
-            questions = [
-                each for each in questions if (_uniform(each.text) < share) == (split == "calibration")
-            ]
+            questions = [each for each in questions if (_uniform(each.text) < share) == (split == "calibration")]
         return first_questions(questions, count, file)
 
 

@@ -85,9 +85,7 @@ class _PublishedDataset(Dataset):
         there are fewer than `count` questions.
         """
         if split not in self.splits:
-            raise DataError(
-                f"The data set '{self._name}' has no split '{split}'. It has: {', '.join(self.splits)}."
-            )
+            raise DataError(f"The data set '{self._name}' has no split '{split}'. It has: {', '.join(self.splits)}.")
         return first_questions(self._read, count, f"The {split} split of '{self._name}'")
 
     def absent_size(self, split: str) -> int | None:

@@ -31,9 +31,7 @@ class PublishedLLM(LLM):
     Its name in the grid is the one under which the data set has its files.
     """
 
-    def generate(
-        self, prefixes: Sequence[Prefix], n: int, sampling: Sampling, seed: int
-    ) -> list[list[Completion]]:
+    def generate(self, prefixes: Sequence[Prefix], n: int, sampling: Sampling, seed: int) -> list[list[Completion]]:
         """Raise a PluginFailedError."""
         raise PluginFailedError(
             "The LLM 'published' generates nothing: it stands for trajectories that a data set has. Use another LLM "
@@ -101,9 +99,7 @@ class SuccessRates(Dataset):
     def questions(self, split: str, count: int | None = None) -> list[Question]:
         """Return the questions in the first LLM's files, in order; see :meth:`prmcal.Dataset.questions`."""
         if split not in self.splits:
-            raise DataError(
-                f"The data set 'success-rates' has no split '{split}'. It has: {', '.join(self.splits)}."
-            )
+            raise DataError(f"The data set 'success-rates' has no split '{split}'. It has: {', '.join(self.splits)}.")
         if self._absent:
             raise DataError(
                 f"The file of success rates {self._absent[0]} does not exist. Those of the paper's authors: "
@@ -114,9 +110,7 @@ class SuccessRates(Dataset):
         questions = [Question(str(number), text, "") for number, text in enumerate(texts, start=1)]
         return first_questions(questions, count, ", ".join(self._paths(first)))
 
-    def trajectories(
-        self, llm: str, follow_ups: int, split: str = "calibration"
-    ) -> Mapping[str, Sequence[FollowedUp]]:
+    def trajectories(self, llm: str, follow_ups: int, split: str = "calibration") -> Mapping[str, Sequence[FollowedUp]]:
         """Return the trajectories of an LLM, given by its name in the grid, by the text of their question.
 
         `follow_ups` is how many a prefix had, if the data does not say. Raises a DataError if there are no trajectories
@@ -234,12 +228,7 @@ def _row(place: str, record: Any, llm: str, split: str) -> _Row | None:
         )
     if fields.get("llm", llm) != llm or fields.get("split", split) != split or prefix is None:
         return None
-    if (
-        not isinstance(prefix, str)
-        or isinstance(rate, bool)
-        or not isinstance(rate, int | float)
-        or not 0 <= rate <= 1
-    ):
+    if not isinstance(prefix, str) or isinstance(rate, bool) or not isinstance(rate, int | float) or not 0 <= rate <= 1:
         raise ValueError(
             "its prefix must be a string and its success rate a number in [0, 1]. "
             f"Got {shown(prefix)} and {shown(rate)}"

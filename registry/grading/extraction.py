@@ -95,9 +95,7 @@ def without_working(reference: str) -> str:
     return (mark and answer.strip()) or _boxed(reference) or reference
 
 
-_BOX = re.compile(
-    r"\\(?:boxed|fbox|framebox)(?![a-zA-Z])\s*(\{|[-+]?[\w.,/]*\w|\\[a-zA-Z]+(?:\{[^{}]*\}|\d)*)?"
-)
+_BOX = re.compile(r"\\(?:boxed|fbox|framebox)(?![a-zA-Z])\s*(\{|[-+]?[\w.,/]*\w|\\[a-zA-Z]+(?:\{[^{}]*\}|\d)*)?")
 _MOST_BOXES = 1000
 """Texts with more boxes are degenerate. The last ones are read."""
 
@@ -133,9 +131,7 @@ _PHRASE = re.compile(
 )
 _MATHS = re.compile(r"(\${1,2})(?=\S)(.+?)\1(?!\d)|\\\((.+?)\\\)|\\\[(.+?)\\\]", re.DOTALL)
 _GOES_ON = re.compile(r"[ \t]*(?:[-+*/^=,(]|\w)")
-_END = re.compile(
-    r"\n|[.!?;](?=[*_)\"']*(?:\s|$))|(?:,|\s)\s*(?:because|since|so|which|as|where)\s", re.IGNORECASE
-)
+_END = re.compile(r"\n|[.!?;](?=[*_)\"']*(?:\s|$))|(?:,|\s)\s*(?:because|since|so|which|as|where)\s", re.IGNORECASE)
 _AROUND = " \t\r\n.*_:,\"'`\u201c\u201d"
 _LONGEST = 1000
 """In characters. A longer text behind a phrase is no answer."""

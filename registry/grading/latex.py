@@ -170,12 +170,8 @@ _WHOLE = {
 
 _NAMED = re.compile(rf"({_NAME})\s*(=|\\in(?![a-zA-Z]))([^=]+)")  # x = ..., x in ...
 _NAMED_BEHIND = re.compile(rf"([^=]*[^=a-zA-Z(),\s][^=]*)=\s*({_NAME})")
-_UNIT_IN_TEXT = re.compile(
-    rf"(?<=[^\s,(\[{{=])\s*{_TEXT}\{{(?!\s*(?:{_MAGNITUDES}))([^{{}}]*)\}}\s*({_POWER})?\s*$"
-)
-_UNIT_IN_WORDS = re.compile(
-    r"(?<=[\d}])\s+((?:[a-zA-Z]{2}|[ap]\.)[a-zA-Z./]*(?:\s+[a-zA-Z./]+)*)(\^\{?\d\}?)?$"
-)
+_UNIT_IN_TEXT = re.compile(rf"(?<=[^\s,(\[{{=])\s*{_TEXT}\{{(?!\s*(?:{_MAGNITUDES}))([^{{}}]*)\}}\s*({_POWER})?\s*$")
+_UNIT_IN_WORDS = re.compile(r"(?<=[\d}])\s+((?:[a-zA-Z]{2}|[ap]\.)[a-zA-Z./]*(?:\s+[a-zA-Z./]+)*)(\^\{?\d\}?)?$")
 _UNIT_AT_NUMBER = re.compile(r"(?<=\d)([a-zA-Z]{2,})(\^\{?\d\}?)?$")
 _TERM = re.compile(rf"\s*(?:,\s*)?([\d.]+)\s*(?:{_TEXT}\{{([^{{}}\d]*)\}}|([a-zA-Z]+))\s*")
 _THOUSANDS = re.compile(r"[-+]?\d{1,3}(?:,\d{3})+(?:\.\d+)?")
@@ -186,9 +182,7 @@ _NUMBER = re.compile(
     r"|(\d{1,30})?\\frac\{([-+]?\d{1,30})\}\{([-+]?\d{1,30})\})"
 )
 _REPEATING = re.compile(r"([-+]?)(\d{0,30}\.\d{0,30})\\overline\{(\d{1,30})\}")
-_SCIENTIFIC = re.compile(
-    r"([-+]?)(?:(\d{1,30}(?:\.\d{0,30})?|\.\d{1,30})\\(?:times|cdot))?10\^\{?([-+]?\d{1,3})\}?"
-)
+_SCIENTIFIC = re.compile(r"([-+]?)(?:(\d{1,30}(?:\.\d{0,30})?|\.\d{1,30})\\(?:times|cdot))?10\^\{?([-+]?\d{1,3})\}?")
 
 
 @dataclass(frozen=True)
@@ -246,9 +240,7 @@ def _ascii(text: str) -> str:
             found.append(known if known != character else other.translate(_SYMBOLS))
     text = "".join(found)
     text = re.sub(r"\u221a\s*(?:\(([^()]*)\)|(\d+|\w))", lambda root: f"\\sqrt{{{root[1] or root[2]}}}", text)
-    return re.sub(
-        r"\u221b\s*(?:\(([^()]*)\)|(\d+|\w))", lambda root: f"\\sqrt[3]{{{root[1] or root[2]}}}", text
-    )
+    return re.sub(r"\u221b\s*(?:\(([^()]*)\)|(\d+|\w))", lambda root: f"\\sqrt[3]{{{root[1] or root[2]}}}", text)
 
 
 def _without_unit(text: str) -> tuple[str, Unit | None]:
@@ -258,14 +250,8 @@ def _without_unit(text: str) -> tuple[str, Unit | None]:
         units = [unit_of(term[2] or term[3]) for term in terms]
         numbers = [exact_number(term[1]) for term in terms]
         last = units[-1]
-        if (
-            last
-            and all(unit and unit.dimensions == last.dimensions for unit in units)
-            and None not in numbers
-        ):
-            total = sum(
-                number * unit.size for number, unit in zip(numbers, units, strict=True) if unit and number
-            )
+        if last and all(unit and unit.dimensions == last.dimensions for unit in units) and None not in numbers:
+            total = sum(number * unit.size for number, unit in zip(numbers, units, strict=True) if unit and number)
             return str(total / last.size), last
     if found := _UNIT_IN_TEXT.search(text):
         return text[: found.start()], unit_of(found[1] + (found[2] or ""))

@@ -24,9 +24,7 @@ LONGEST_ANSWER = 400
 _LARGEST_INTEGER = 999
 """AIME's answers are integers from 0 to 999."""
 
-_ARITHMETIC = re.compile(
-    r"(?!\(\d+\)$)(?:[\d\s+\-/^!(){}.]|\\(?:cdot|times|frac|sqrt|binom|div)(?![a-zA-Z]))+"
-)
+_ARITHMETIC = re.compile(r"(?!\(\d+\)$)(?:[\d\s+\-/^!(){}.]|\\(?:cdot|times|frac|sqrt|binom|div)(?![a-zA-Z]))+")
 
 
 def grade_answer(answer: str, reference: str, grading: Grading = "symbolic") -> Verdict:

@@ -206,8 +206,7 @@ def _signs(text: str) -> tuple[str, ...]:
     if len(_PLUS_MINUS.findall(text)) != 1:
         return ()
     return tuple(
-        _MINUS_PLUS.sub(lower, _PLUS_MINUS.sub(upper, text)).strip()
-        for upper, lower in (("+", "-"), ("-", "+"))
+        _MINUS_PLUS.sub(lower, _PLUS_MINUS.sub(upper, text)).strip() for upper, lower in (("+", "-"), ("-", "+"))
     )
 
 

@@ -65,9 +65,7 @@ def _equal(answer: str, reference: str) -> bool:
     if isinstance(given, Set) != isinstance(expected, Set) or given != expected:
         given, expected = _as_set(given), _as_set(expected)
     return bool(
-        math_verify.verify(
-            expected, given, float_rounding=12, allow_set_relation_comp=True, timeout_seconds=None
-        )
+        math_verify.verify(expected, given, float_rounding=12, allow_set_relation_comp=True, timeout_seconds=None)
     )
 
 
@@ -86,8 +84,7 @@ def _same_values(given: Any, expected: Any) -> bool | None:
     ]
     for place, (above, below) in enumerate(_PLACES if names else _PLACES[:1]):
         values = {
-            name: Rational(above * (number + 2) ** 2 + place, abs(below) + number)
-            for number, name in enumerate(names)
+            name: Rational(above * (number + 2) ** 2 + place, abs(below) + number) for number, name in enumerate(names)
         }
         left, right = (each.subs(values).doit() for each in exact)
         difference = left - right

@@ -63,9 +63,7 @@ class ServedLLM(Served, LLM):
     def text_of(self, choice: Mapping[str, Any], request: Mapping[str, Any]) -> str:
         """Return the text of a finished choice of the reply to a request, which still ends with its stop string."""
 
-    def generate(
-        self, prefixes: Sequence[Prefix], n: int, sampling: Sampling, seed: int
-    ) -> list[list[Completion]]:
+    def generate(self, prefixes: Sequence[Prefix], n: int, sampling: Sampling, seed: int) -> list[list[Completion]]:
         """Sample `n` completions of each prefix; see :meth:`prmcal.LLM.generate`.
 
         Raises a NoAnswerError if a request fails for longer than the patience. Raises a PluginFailedError if the server
@@ -76,9 +74,7 @@ class ServedLLM(Served, LLM):
         completions = self.client.ask([{**each, **neutral} for each in requests], self._completion)
         return [completions[start : start + n] for start in range(0, len(prefixes) * n, n)]
 
-    def _requests(
-        self, prefixes: Sequence[Prefix], n: int, sampling: Sampling, seed: int
-    ) -> list[dict[str, Any]]:
+    def _requests(self, prefixes: Sequence[Prefix], n: int, sampling: Sampling, seed: int) -> list[dict[str, Any]]:
         common = {
             "n": 1,
             "temperature": sampling.temperature,
@@ -125,13 +121,9 @@ class ServedLLM(Served, LLM):
         usage = reply["usage"]
         tokens, prompt = int(usage["completion_tokens"]), int(usage.get("prompt_tokens") or 0)
         if not isinstance(text, str) or reason not in ("stop", "length"):
-            raise IncompleteReplyError(
-                f"it did not finish a completion (finish_reason {excerpt(repr(reason))})"
-            )
+            raise IncompleteReplyError(f"it did not finish a completion (finish_reason {excerpt(repr(reason))})")
         if not 0 <= min(tokens, prompt) <= max(tokens, prompt) < 2**31:
-            raise IncompleteReplyError(
-                f"it counted {tokens} tokens in a completion and {prompt} in its prompt"
-            )
+            raise IncompleteReplyError(f"it counted {tokens} tokens in a completion and {prompt} in its prompt")
         text.encode()  # Half of a surrogate pair raises an error.
         stops = request.get("stop", ())
         why = _finish_reason(choice, text, bool(stops))

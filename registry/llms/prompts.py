@@ -162,9 +162,7 @@ class PromptFormat:
     def ids(self, tokenizer: PreTrainedTokenizerBase, prefix: Prefix) -> tuple[int, ...]:
         """Return the token ids of :meth:`text`."""
         # The template writes the special tokens.
-        return tuple(
-            tokenizer(self.text(tokenizer, prefix), add_special_tokens=False, verbose=False)["input_ids"]
-        )
+        return tuple(tokenizer(self.text(tokenizer, prefix), add_special_tokens=False, verbose=False)["input_ids"])
 
 
 def _template_text(chat_template: str) -> str:
@@ -238,9 +236,7 @@ def token_count(tokenizer: PreTrainedTokenizerBase, text: str) -> int:
     return len(tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"])
 
 
-def room_for_completion(
-    prefix: Prefix, prompt_tokens: int, sampling: Sampling, checkpoint: str, context: int
-) -> int:
+def room_for_completion(prefix: Prefix, prompt_tokens: int, sampling: Sampling, checkpoint: str, context: int) -> int:
     """Return the maximum number of tokens of a completion, at least 1, given the model's context.
 
     Raises a PluginFailedError if the prompt fills the context.
@@ -294,9 +290,7 @@ class StopStrings:
         return text[: min((text.find(stop) for stop in self._stop if stop in text), default=len(text))]
 
     def _decode(self, tokens: list[int]) -> str:
-        return str(
-            self._tokenizer.decode(tokens, skip_special_tokens=True, clean_up_tokenization_spaces=False)
-        )
+        return str(self._tokenizer.decode(tokens, skip_special_tokens=True, clean_up_tokenization_spaces=False))
 
 
 class Templated(LLM):
@@ -356,14 +350,10 @@ class ChatLLM(Templated):
         return super().problems(asked) + checkpoint_problems(self.checkpoint, lambda: LANGUAGE_HEAD, reader)
 
     @abstractmethod
-    def _sampled(
-        self, requests: Sequence[tuple[Prefix, int, int, int]], sampling: Sampling
-    ) -> list[Completion]:
+    def _sampled(self, requests: Sequence[tuple[Prefix, int, int, int]], sampling: Sampling) -> list[Completion]:
         """The completions of requests (prefix, n, seed, index of the prefix), in their order."""
 
-    def generate(
-        self, prefixes: Sequence[Prefix], n: int, sampling: Sampling, seed: int
-    ) -> list[list[Completion]]:
+    def generate(self, prefixes: Sequence[Prefix], n: int, sampling: Sampling, seed: int) -> list[list[Completion]]:
         """Sample `n` completions of each prefix; see :meth:`prmcal.LLM.generate`.
 
         Raises a PluginFailedError if a package is not installed, or if a prefix fills the model's context.
@@ -372,9 +362,7 @@ class ChatLLM(Templated):
         completions = iter(self._sampled(requests, sampling))
         return [list(islice(completions, n)) for _ in prefixes]
 
-    def generate_batch(
-        self, requests: Sequence[GenerationRequest], sampling: Sampling
-    ) -> list[list[Completion]]:
+    def generate_batch(self, requests: Sequence[GenerationRequest], sampling: Sampling) -> list[list[Completion]]:
         """Continue several prefixes in the same batches; see :meth:`prmcal.LLM.generate_batch`."""
         asked = [(each.prefix, each.n, each.seed, 0) for each in requests]
         completions = iter(self._sampled(asked, sampling))

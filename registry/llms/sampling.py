@@ -122,9 +122,7 @@ def sample_rows(
             places = places + 1
 
 
-def _read_prompts(
-    model: PreTrainedModel, rows: Sequence[Row], pad_id: int
-) -> "tuple[_Memory, Tensor, Tensor]":
+def _read_prompts(model: PreTrainedModel, rows: Sequence[Row], pad_id: int) -> "tuple[_Memory, Tensor, Tensor]":
     """Read the distinct prompts in one pass. Return the cache, the next positions (rows, 1) and the next logits."""
     prompts = list(dict.fromkeys(row.prompt for row in rows))
     longest = max(map(len, prompts))

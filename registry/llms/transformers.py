@@ -51,9 +51,7 @@ class TransformersLLM(ChatLLM):
 
             unload(self, "_model")
 
-    def _sampled(
-        self, requests: Sequence[tuple[Prefix, int, int, int]], sampling: Sampling
-    ) -> list[Completion]:
+    def _sampled(self, requests: Sequence[tuple[Prefix, int, int, int]], sampling: Sampling) -> list[Completion]:
         from prmcal.registry.llms.sampling import Row, batches_of_rows, sample_rows
         from prmcal.registry.models.memory import in_halves, shrink
 

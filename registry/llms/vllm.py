@@ -56,9 +56,7 @@ class VLLM(ChatLLM):
     def _share(self) -> float:
         return self.gpu_memory
 
-    def _sampled(
-        self, requests: Sequence[tuple[Prefix, int, int, int]], sampling: Sampling
-    ) -> list[Completion]:
+    def _sampled(self, requests: Sequence[tuple[Prefix, int, int, int]], sampling: Sampling) -> list[Completion]:
         if not requests:
             return []
         engine = self._engine
@@ -67,9 +65,7 @@ class VLLM(ChatLLM):
             ids = self._prompt(prefix)
             for sample in range(n):
                 prompts.append({"prompt_token_ids": list(ids)})
-                settings.append(
-                    self._setting(prefix, len(ids), sampling, completion_seed(seed, index, sample))
-                )
+                settings.append(self._setting(prefix, len(ids), sampling, completion_seed(seed, index, sample)))
         outputs = engine.generate(prompts, settings, use_tqdm=False)
         stops = StopStrings(self._tokenizer, sampling.stop)
         return [_completion(output, stops) for output in outputs]

@@ -102,9 +102,7 @@ class AverageCE(BinErrors):
     """Average calibration error: the unweighted mean of ``abs(mean r - mean y)`` over non-empty equal-width bins."""
 
     title = "Average CE"
-    description = (
-        "Calibration error in the unweighted mean over the bins that are not empty. Noise increases it."
-    )
+    description = "Calibration error in the unweighted mean over the bins that are not empty. Noise increases it."
 
     def errors_of(self, rows: PrefixRows) -> Errors:
         """Return the mean of r - y over each bin, divided by the number of bins that are not empty."""
@@ -155,9 +153,7 @@ def _equal_mass(rows: PrefixRows, bins: int) -> Errors:
         found = np.empty((len(weights), bins))
         for resample, of_questions in enumerate(weights):
             weight = of_questions[question]
-            mass, errors = (
-                np.append(0.0, np.cumsum(values)[ends_of_groups]) for values in (weight, weight * error)
-            )
+            mass, errors = (np.append(0.0, np.cumsum(values)[ends_of_groups]) for values in (weight, weight * error))
             found[resample] = np.diff(np.interp(cuts * mass[-1], mass, errors)) / mass[-1]
         return found
 

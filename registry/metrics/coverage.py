@@ -69,9 +69,7 @@ class Mixing:
         return np.where(self._mass > 0, found / total, 0.0)
 
 
-def fit_mixing(
-    mass: Floats, successes: NDArray[np.integer[Any]], follow_ups: NDArray[np.integer[Any]]
-) -> Mixing:
+def fit_mixing(mass: Floats, successes: NDArray[np.integer[Any]], follow_ups: NDArray[np.integer[Any]]) -> Mixing:
     """Estimate the distribution of p in each group by expectation maximisation.
 
     It starts from the uniform distribution and stops after 50 iterations. The likelihood depends only on the first n

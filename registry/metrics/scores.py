@@ -36,9 +36,7 @@ class CorrectedBrier(Metric):
     """
 
     title, better, usual = "Brier, corrected", "lower", (0.0, 0.5)
-    description = (
-        "Brier score minus the Monte Carlo noise of the success rates; it can fall below 0 by chance."
-    )
+    description = "Brier score minus the Monte Carlo noise of the success rates; it can fall below 0 by chance."
 
     def measure(self, rows: PrefixRows) -> Floats | None:
         """Return (r - y)^2 - y(1 - y)/(n - 1) of each row, or None if n = 1 in one of them."""

@@ -38,16 +38,12 @@ SPREAD = "balanced"
 Dtype = Literal["auto", "float32", "bfloat16", "float16"]
 """``auto`` is the type in which the weights are saved."""
 
-Device = Annotated[
-    str, Field(pattern=r"^(auto|cpu|cuda(:[0-9]+)?)$", description="auto, cpu, cuda or cuda:N")
-]
+Device = Annotated[str, Field(pattern=r"^(auto|cpu|cuda(:[0-9]+)?)$", description="auto, cpu, cuda or cuda:N")]
 """``auto`` is the GPU if there is one."""
 
 SpreadableDevice = Annotated[
     str,
-    Field(
-        pattern=rf"^(auto|cpu|cuda(:[0-9]+)?|{SPREAD})$", description=f"auto, cpu, cuda, {SPREAD} or cuda:N"
-    ),
+    Field(pattern=rf"^(auto|cpu|cuda(:[0-9]+)?|{SPREAD})$", description=f"auto, cpu, cuda, {SPREAD} or cuda:N"),
 ]
 """A device, or SPREAD, for models that do not fit on one GPU."""
 
@@ -176,9 +172,7 @@ def _local_folder(checkpoint: str) -> Path | None:
             raise InvalidArgumentsError(
                 f"The checkpoint folder {checkpoint} has no config.json, so it is not a model."
                 + " It has an adapter: merge it into its base model (PEFT's merge_and_unload)." * adapter
-                + "".join(
-                    f" It has a GGUF file: name it, {file}." for file in sorted(path.glob("*.gguf"))[:1]
-                )
+                + "".join(f" It has a GGUF file: name it, {file}." for file in sorted(path.glob("*.gguf"))[:1])
             )
         return path.resolve()
     if path.exists() or not is_hub_id(checkpoint):
@@ -230,9 +224,7 @@ def pinned_date(form: str) -> str:
     return _TODAY.strftime(form)
 
 
-def chat_text(
-    tokenizer: PreTrainedTokenizerBase, messages: Sequence[Message], *, generating: bool = True
-) -> str:
+def chat_text(tokenizer: PreTrainedTokenizerBase, messages: Sequence[Message], *, generating: bool = True) -> str:
     """Write a chat with the tokenizer's own template, up to the beginning of the assistant's turn if `generating`.
 
     A template that asks for today's date always gets the same one, so that a prompt is the same on all days.

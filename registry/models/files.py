@@ -103,9 +103,7 @@ def weight_files(folder: Path) -> list[Path]:
     elif (folder / "model.safetensors").is_file():
         files = [folder / "model.safetensors"]
     if not files:
-        raise DataError(
-            f"{folder} has no weights (*.safetensors). {_AGAIN} Weights as a pickle (.bin) are not read."
-        )
+        raise DataError(f"{folder} has no weights (*.safetensors). {_AGAIN} Weights as a pickle (.bin) are not read.")
     return files
 
 

@@ -31,9 +31,7 @@ def gguf_file(checkpoint: str) -> Path | None:
     if path.suffix != ".gguf":
         return None
     if not path.is_file():
-        raise InvalidArgumentsError(
-            f"There is no GGUF file {checkpoint!r}. Give the path of an existing one."
-        )
+        raise InvalidArgumentsError(f"There is no GGUF file {checkpoint!r}. Give the path of an existing one.")
     return path.resolve()
 
 
@@ -112,9 +110,7 @@ def _convert(file: Path, target: Path) -> None:
     logging.disable_progress_bar()
     try:
         tokenizer = AutoTokenizer.from_pretrained(file.parent, gguf_file=file.name)
-        model: Any = AutoModelForCausalLM.from_pretrained(
-            file.parent, gguf_file=file.name, dtype=torch.float32
-        )
+        model: Any = AutoModelForCausalLM.from_pretrained(file.parent, gguf_file=file.name, dtype=torch.float32)
     except Exception as error:  # The errors of damaged files have no common base class.
         raise InvalidArgumentsError(f"{file} has no model that transformers can read: {error}") from error
     finally:

@@ -39,15 +39,11 @@ def load_tokenizer(checkpoint: str) -> PreTrainedTokenizerBase:
     try:
         tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(folder, local_files_only=True)
     except (OSError, ValueError) as error:
-        raise PluginFailedError(
-            f"The tokenizer of the checkpoint {checkpoint} cannot be read: {error}"
-        ) from error
+        raise PluginFailedError(f"The tokenizer of the checkpoint {checkpoint} cannot be read: {error}") from error
     return tokenizer
 
 
-def load_pretrained(
-    model_class: Any, checkpoint: str, dtype: str, device: str, left_out: str = ""
-) -> PreTrainedModel:
+def load_pretrained(model_class: Any, checkpoint: str, dtype: str, device: str, left_out: str = "") -> PreTrainedModel:
     """Load a model in evaluation mode. All of its weights must come from the checkpoint.
 
     The class derives from transformers' PreTrainedModel, or is an Auto class. `left_out` is the name of a part of the
@@ -87,9 +83,7 @@ def load_pretrained(
         for name, found, expected in sorted(report["mismatched_keys"])
     ]
     unlike += [
-        f"the weight {name} is unknown"
-        for name in sorted(report["unexpected_keys"])
-        if not name.startswith(own)
+        f"the weight {name} is unknown" for name in sorted(report["unexpected_keys"]) if not name.startswith(own)
     ]
     if unlike:
         raise PluginFailedError(

@@ -136,9 +136,7 @@ def draw_operation(generator: random.Random, hard_share: float) -> Operation:
     return Operation(generator.choice("+-"), generator.randint(11, 19))
 
 
-def make_problem(
-    dataset: str, level: int, start: int, operations: tuple[Operation, ...], opening: int
-) -> Problem:
+def make_problem(dataset: str, level: int, start: int, operations: tuple[Operation, ...], opening: int) -> Problem:
     """Build the problem with the given instructions, and compute its text, answer and id."""
     instructions = ", ".join(
         f"{label}) {WORDS[operation.symbol]} {operation.operand}"
@@ -208,9 +206,7 @@ class _NanoDataset(Dataset):
     def questions(self, split: str, count: int | None = None) -> list[Question]:
         """Generate the first `count` questions of a split; see :meth:`prmcal.Dataset.questions`."""
         if split not in self.sizes:
-            raise DataError(
-                f"{self.generator_name} has no split '{split}'. It has: {', '.join(self.splits)}."
-            )
+            raise DataError(f"{self.generator_name} has no split '{split}'. It has: {', '.join(self.splits)}.")
         size = self.sizes[split]
         questions = [
             Question(problem.id, problem.text, problem.answer, problem.level, problem.subject)

@@ -111,9 +111,7 @@ class TokenClassifierPRM(TransformersPRM):
         """Return the token ids of a text. A chat contains the special tokens."""
         ids: list[int] = []
         if self.tokenized == "whole":
-            ids += self.tokenizer(text, add_special_tokens=self.template != NATIVE, verbose=False)[
-                "input_ids"
-            ]
+            ids += self.tokenizer(text, add_special_tokens=self.template != NATIVE, verbose=False)["input_ids"]
             return ids
         if self.template != NATIVE and self.tokenizer.bos_token_id is not None:
             ids.append(self.tokenizer.bos_token_id)
@@ -234,9 +232,7 @@ class TokenClassifierPRM(TransformersPRM):
         for each in self.label if isinstance(self.label, list) else [self.label]:
             place = names.index(each) if each in names else each
             if not isinstance(place, int) or not 0 <= place < len(names):
-                raise InvalidArgumentsError(
-                    f"{self.checkpoint} has no output {each!r} for 'label'. It has {shown}."
-                )
+                raise InvalidArgumentsError(f"{self.checkpoint} has no output {each!r} for 'label'. It has {shown}.")
             found.append(place)
         if not found or len(set(found)) > max(1, 1 if self._several else len(names) - 1):
             raise InvalidArgumentsError(

@@ -279,11 +279,7 @@ class JudgeServer(Served):
         left_over = max(1 - sum(map(np.exp, logprobs.values())), _LEAST)
         most = min(*logprobs.values(), np.log(left_over))
         yes, no = (
-            [
-                value
-                for token, value in logprobs.items()
-                if token.strip(" ") in {word.strip(" ") for word in words}
-            ]
+            [value for token, value in logprobs.items() if token.strip(" ") in {word.strip(" ") for word in words}]
             for words in (right, wrong)
         )
         if not yes and not no:

@@ -110,9 +110,7 @@ class PoolingHTTPPRM(Served, TokenPRM):
                 f"'format' must be a PRM that derives from prmcal.TransformersPRM, such as 'qwen'. Got '{name}'."
             )
         if twice := own.keys() & _SET_HERE:
-            raise ValueError(
-                f"'{min(twice)}' is no argument of 'format'. Set it beside 'format', or on the server."
-            )
+            raise ValueError(f"'{min(twice)}' is no argument of 'format'. Set it beside 'format', or on the server.")
         markers = {"markers": self.markers or "every"}
         if "markers" not in inspect.signature(form).parameters:
             if self.markers is not None:

@@ -82,22 +82,15 @@ class TokenPRM(PRM):
         trajectories = [self._read(requests[number], steps, prefix_ids) for number, steps in distinct]
         scores = {
             key: _prefix_scores(trajectory, values)
-            for key, trajectory, values in zip(
-                distinct, trajectories, self._log_odds_of(trajectories), strict=True
-            )
+            for key, trajectory, values in zip(distinct, trajectories, self._log_odds_of(trajectories), strict=True)
         }
-        return [
-            [scores[number, steps] for steps in request.trajectories]
-            for number, request in enumerate(requests)
-        ]
+        return [[scores[number, steps] for steps in request.trajectories] for number, request in enumerate(requests)]
 
     def _log_odds_of(self, trajectories: Sequence[TokenizedTrajectory]) -> list[Floats32]:
         """The log-odds at the end of every sequence of each trajectory."""
         found = [np.empty(0, dtype=np.float32)] * len(trajectories)
         for batch in self._batches(trajectories):
-            values = self._values(
-                [[ids for i in tree for ids in trajectories[i].sequences] for tree in batch]
-            )
+            values = self._values([[ids for i in tree for ids in trajectories[i].sequences] for tree in batch])
             for i in (i for tree in batch for i in tree):
                 count = len(trajectories[i].sequences)
                 found[i], values = values[:count], values[count:]
@@ -122,9 +115,7 @@ class TokenPRM(PRM):
         steps: tuple[str, ...],
         prefix_ids: Callable[[str, tuple[str, ...]], tuple[int, ...] | None],
     ) -> TokenizedTrajectory:
-        return TokenizedTrajectory.of(
-            [prefix_ids(request.question, each) for each in request.prefixes(steps)]
-        )
+        return TokenizedTrajectory.of([prefix_ids(request.question, each) for each in request.prefixes(steps)])
 
 
 def _prefix_scores(trajectory: TokenizedTrajectory, values: Floats32) -> PrefixScores:

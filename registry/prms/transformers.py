@@ -143,9 +143,7 @@ class TransformersPRM(TokenPRM):
 
         from prmcal.registry.models.pretrained import load_pretrained
 
-        model: Any = load_pretrained(
-            AutoModelForTokenClassification, self.checkpoint, self.dtype, self.device
-        )
+        model: Any = load_pretrained(AutoModelForTokenClassification, self.checkpoint, self.dtype, self.device)
         return model.base_model, model.score
 
     def tokenize(self, text: str) -> list[int]:

@@ -45,11 +45,7 @@ def _numbered(files: Sequence[list[Record]], paths: Sequence[Path]) -> list[Reco
     """Return the records of all files. The places of several files end with a number over all of them."""
     if len(files) == 1:
         return files[0]
-    every = [
-        (f"{path.name}, {place}", each)
-        for file, path in zip(files, paths, strict=False)
-        for place, each in file
-    ]
+    every = [(f"{path.name}, {place}", each) for file, path in zip(files, paths, strict=False) for place, each in file]
     return [(f"{place}, in all {number}", each) for number, (place, each) in enumerate(every, start=1)]
 
 

@@ -62,9 +62,7 @@ class Recording:
         """Return the recording that the arguments of a plugin describe."""
         paths = tuple(map(pool_path, [path] if isinstance(path, str) else path))
         found = {"score": score, **(names or {})}
-        fields = Fields(
-            found.get("question"), found["score"], found.get("label"), None, solutions, found.get("cost")
-        )
+        fields = Fields(found.get("question"), found["score"], found.get("label"), None, solutions, found.get("cost"))
         return cls(paths, fields, tuple((only or {}).items()))
 
     @property
@@ -139,14 +137,10 @@ def _completion(solution: Solution, correct_from: float | None) -> Completion:
     name = f"solution {solution.get('number', 1)} of {solution.get('place')}"
     answer, scores = solution.get("answer"), solution.get("score")
     end = "" if answer is None or text is not None or steps is not None else f": \\boxed{{{answer}}}"
-    if (
-        text is None and steps is None and isinstance(scores, list)
-    ):  # A pool has scores of steps without their texts.
+    if text is None and steps is None and isinstance(scores, list):  # A pool has scores of steps without their texts.
         steps = [""] * len(scores)
     if steps is not None:
-        text = join_steps(
-            [as_one_step(each) or f"Step {step} of {name}" for step, each in enumerate(steps, start=1)]
-        )
+        text = join_steps([as_one_step(each) or f"Step {step} of {name}" for step, each in enumerate(steps, start=1)])
     text = (name if text is None else text) + end
     cost, reason = solution.get("cost"), solution.get("finish_reason")
     cost = len(text.split()) if cost is None else cost
@@ -175,9 +169,7 @@ def _follow_ups(values: Any, correct_from: float | None) -> dict[tuple[str, ...]
         for each in values
     )
     if not well_formed:
-        raise ValueError(
-            "'follow_ups' must be a list of objects with 'prefix', a list of steps, and 'completions'"
-        )
+        raise ValueError("'follow_ups' must be a list of objects with 'prefix', a list of steps, and 'completions'")
     found = {}
     for each in values:
         drawn = each.get("completions")
@@ -185,8 +177,7 @@ def _follow_ups(values: Any, correct_from: float | None) -> dict[tuple[str, ...]
             raise ValueError("'completions' must be a list with texts, or objects with a 'text'")
         given = [{"text": one} if isinstance(one, str) else one for one in drawn]
         found[tuple(each["prefix"])] = tuple(
-            _completion({**one, "cost": one.get("tokens"), "label": one.get("correct")}, correct_from)
-            for one in given
+            _completion({**one, "cost": one.get("tokens"), "label": one.get("correct")}, correct_from) for one in given
         )
     return found
 

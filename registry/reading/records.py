@@ -83,11 +83,7 @@ def good_records(
     if skip:
         warnings.warn(f"{source}: {count:,} of {total:,} rows were skipped. They are {places}.", stacklevel=2)
         return good
-    found = (
-        f"{source}, {places}."
-        if count == 1
-        else f"{source} has {count:,} bad rows among {total:,}: {places}."
-    )
+    found = f"{source}, {places}." if count == 1 else f"{source} has {count:,} bad rows among {total:,}: {places}."
     raise DataError(
         f"{found} Correct or remove {'it' if count == 1 else 'them'}."
         if skip is None
@@ -193,7 +189,5 @@ def _folder_rows(path: Path) -> list[Record]:
         for file in () if rows else sorted(path.rglob("*.parquet")):
             rows += parquet.read_table(file).to_pylist()
     if not rows:
-        raise DataError(
-            f"{path} is a folder without a data set: it has no .arrow or .parquet file with rows."
-        )
+        raise DataError(f"{path} is a folder without a data set: it has no .arrow or .parquet file with rows.")
     return [(f"row {number}", row) for number, row in enumerate(rows, start=1)]

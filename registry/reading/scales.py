@@ -45,9 +45,7 @@ class Scale:
             middle, width = (self.low + self.high) / 2, max((self.high - self.low) / 2, 1e-12)
             rewards = 0.5 + np.arctan((scores - middle) / width) / np.pi
         else:
-            low, high = {"probability": (0.0, 1.0), "percent": (0.0, 100.0)}.get(
-                self.name, (self.low, self.high)
-            )
+            low, high = {"probability": (0.0, 1.0), "percent": (0.0, 100.0)}.get(self.name, (self.low, self.high))
             outside = (scores < low) | (scores > high)
             if outside.any():
                 kind = "probability" if self.name == "probability" else f"score as {self.name}"
@@ -92,9 +90,7 @@ def scale_of(
         top = next((each for each in _TOPS if most <= each), most)
         bottom = 0.0 if least < 1 else 1.0
         is_usual = on_grid and most <= _TOPS[-1]
-        return Scale(
-            "grade", bottom if is_usual else least, top if is_usual else max(most, least + 1), reverse
-        )
+        return Scale("grade", bottom if is_usual else least, top if is_usual else max(most, least + 1), reverse)
     return Scale(name, reverse=reverse)
 
 
@@ -122,9 +118,7 @@ def _guess(
     examples = ", ".join(f"{each:g}" for each in scores[:3])
     command = f"prmcal audit {source.replace(', ', ' ')} --as"
     options = ("logit", "rank") if least < 0 else ("rank", "rank --reverse")
-    why = (
-        "a smaller one may be better" if least >= 0 or other else "they may be log-odds or log-probabilities"
-    )
+    why = "a smaller one may be better" if least >= 0 or other else "they may be log-odds or log-probabilities"
     raise DataError(
         f"{source}: the scores in '{field}' ({examples}) are no probabilities, and {why}. Say what they are: "
         f"{command} {options[0]}, or {command} {options[1]}."

@@ -109,9 +109,7 @@ def steps_of_text(text: str, scores: Any) -> Solution:
     if steps and count in (len(steps), len(steps) + 1):
         return {"text": "\n\n".join(steps), "steps": steps}
     pieces = [piece for piece in text.split(STEP_SEPARATOR) if piece.strip()]
-    return (
-        {"text": text, "steps": pieces} if count == len(pieces) < len(split_steps(text)) else {"text": text}
-    )
+    return {"text": text, "steps": pieces} if count == len(pieces) < len(split_steps(text)) else {"text": text}
 
 
 # Math-Shepherd: a text with a tag behind each step, and the same text with + or - in its place.
@@ -209,11 +207,7 @@ def _prm800k(record: Content) -> Iterator[Solution]:
 
 # ProcessBench: steps, and the first wrong one.
 def _processbench_fits(record: Content) -> bool:
-    return (
-        isinstance(record.get("steps"), list)
-        and "final_answer_correct" in record
-        and _whole(record.get("label"))
-    )
+    return isinstance(record.get("steps"), list) and "final_answer_correct" in record and _whole(record.get("label"))
 
 
 def _processbench(record: Content) -> Iterator[Solution]:
@@ -251,9 +245,7 @@ def _stepwise_fits(record: Content) -> bool:
     steps, labels, scores = (record.get(name) for name in ("completions", "labels", "scores"))
     lists = isinstance(steps, list) and isinstance(labels, list) and len(steps) == len(labels) > 0
     nested = isinstance(scores, list) and any(isinstance(each, list) for each in scores)
-    return (
-        lists and "prompt" in record and all(isinstance(each, bool) for each in labels or ()) and not nested
-    )
+    return lists and "prompt" in record and all(isinstance(each, bool) for each in labels or ()) and not nested
 
 
 def _stepwise(record: Content) -> Iterator[Solution]:
@@ -300,9 +292,7 @@ def _lm_eval(record: Content) -> Iterator[Solution]:
 def _options(responses: Any) -> list[float] | None:
     """Return the log-likelihoods of the options of a question with a choice; None if they are no such pairs."""
     pairs = [each[0] if isinstance(each, list) and len(each) == 1 else each for each in responses or ()]
-    if not all(
-        isinstance(each, list) and len(each) == 2 and str(each[1]) in ("True", "False") for each in pairs
-    ):
+    if not all(isinstance(each, list) and len(each) == 2 and str(each[1]) in ("True", "False") for each in pairs):
         return None
     return [float(each[0]) for each in pairs] or None
 
@@ -312,10 +302,7 @@ def of_one_filter(records: Sequence[Record], source: str, wanted: str | None) ->
 
     Raises a DataError if there are several filters and none of them is `wanted`.
     """
-    own = [
-        each.get("filter") if isinstance(each, Mapping) and _lm_eval_fits(each) else None
-        for _, each in records
-    ]
+    own = [each.get("filter") if isinstance(each, Mapping) and _lm_eval_fits(each) else None for _, each in records]
     names = list(dict.fromkeys(str(each) for each in own if each is not None))
     if len(names) > 1 and wanted not in names:
         raise DataError(

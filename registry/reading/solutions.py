@@ -123,18 +123,14 @@ def typical(contents: Sequence[Content]) -> Content:
 class _Reader:
     """Reads records whose fields are found by their names and by the kinds of their values."""
 
-    def __init__(
-        self, first: Content, contents: Sequence[Content], source: str, fields: Fields, use: Use
-    ) -> None:
+    def __init__(self, first: Content, contents: Sequence[Content], source: str, fields: Fields, use: Use) -> None:
         self.source, self.use = source, use
         self.costs = (fields.cost,) if fields.cost else COSTS
         names = [name for name in QUESTIONS if name in first]
         # An instruction that all records share is no question.
         varied = [name for name in names if len({str(each.get(name)) for each in contents[:_FIRST]}) > 1]
         names = (varied or names)[:1]
-        self.question = (
-            self._chosen("question", names, fields.question, first, lambda value: True, True) or ""
-        )
+        self.question = self._chosen("question", names, fields.question, first, lambda value: True, True) or ""
         self.dataset = _data_set(self.question, contents)
         is_name = " " not in str(first.get(self.question))
         self.texts = [name for name in QUESTIONS if is_name and " " in str(first.get(name))]
@@ -158,9 +154,7 @@ class _Reader:
         self.is_classes = bool(scores) and all(right_class(each) for each in scores)
         label = f"'{self.label or self.reference}'{self.labels.words}"
         graded = "" if self.label else ", against which the answers were graded"
-        solution, score = (
-            f"'{name}'" if name else "not there" for name in (self.many or self.text, self.score)
-        )
+        solution, score = (f"'{name}'" if name else "not there" for name in (self.many or self.text, self.score))
         self.words = (
             f"Fields: question '{self.question}', solution {solution}, score {score}, label {label}{graded}."
             f"{' A score is 1 - the first class of its step.' if self.is_classes else ''}"
@@ -194,9 +188,7 @@ class _Reader:
                 return [*written, *said][0]
         names = [name for name in SCORES if name not in (fields.label, fields.truth, fields.answer)]
         # Without scores, solutions with answers have votes.
-        needed = self.use == "recorded scores" or (
-            self.use == "audit" and not (self.answer or self._text_graded)
-        )
+        needed = self.use == "recorded scores" or (self.use == "audit" and not (self.answer or self._text_graded))
         return self._chosen("score", names, given, every, is_score, needed)
 
     @property
@@ -273,11 +265,7 @@ class _Reader:
             other = f"no field is known as the {role}"
             if role == "score" and {"reward", "score", "value"} & set(every):
                 other = "no other field is a score"
-            compared = (
-                " Or name an answer and the right one: --answer FIELD --truth FIELD."
-                if role == "label"
-                else ""
-            )
+            compared = " Or name an answer and the right one: --answer FIELD --truth FIELD." if role == "label" else ""
             raise DataError(f"{self.source}: {other}. {fields} Name it: {option}.{compared}")
         return found[0] if len(found) == 1 else None
 
@@ -318,17 +306,13 @@ class _Reader:
             if self.many == self.label:
                 each = {}
             if not isinstance(each, str | list | Mapping):
-                raise ValueError(
-                    f"each of '{self.many}' must be a text, a list of steps, or an object with these"
-                )
+                raise ValueError(f"each of '{self.many}' must be a text, a list of steps, or an object with these")
             inner = each if isinstance(each, Mapping) else {}
             is_object = isinstance(each, Mapping)
             text = next((inner[name] for name in ONE if name in inner), None) if is_object else each
             score = _at(self.score, inner, record, index, len(texts))
             # The answers of texts are read from them, unless a field is named.
-            answer = inner.get(
-                "answer" if text is not None and not self.is_named else self.answer or "answer"
-            )
+            answer = inner.get("answer" if text is not None and not self.is_named else self.answer or "answer")
             yield {
                 **shared,
                 **_texts(text, score),
@@ -336,9 +320,7 @@ class _Reader:
                 **self.labels.read(_at(self.label, inner, record, index, len(texts))),
                 "score": right_class(score) if self.is_classes else score,
                 "answer": answers[index] if answers and len(answers) == len(texts) else answer,
-                "cost": known(
-                    {name: _at(name, inner, lists, index, len(texts)) for name in self.costs}, self.costs
-                ),
+                "cost": known({name: _at(name, inner, lists, index, len(texts)) for name in self.costs}, self.costs),
                 "finish_reason": inner.get("finish_reason"),
             }
 

@@ -39,9 +39,7 @@ _WRONG = (
 _NEUTRAL = ("neutral",)
 _SHARES = {**dict.fromkeys((*_RIGHT, *_NEUTRAL), 1.0), **dict.fromkeys(_WRONG, 0.0)}
 _NONE = ("", "n/a", "na", "none", "null", "nan")
-_FIRST_WRONG = re.compile(
-    r"first.*(error|wrong|mistake)|(error|wrong|mistake)_?(step|ind|loc)", re.IGNORECASE
-)
+_FIRST_WRONG = re.compile(r"first.*(error|wrong|mistake)|(error|wrong|mistake)_?(step|ind|loc)", re.IGNORECASE)
 OF_STEPS = re.compile(r"step|^labels$|rating|process", re.IGNORECASE)
 """Names of fields whose list has a label for each step of one solution."""
 _SUM = 0.02  # by which rounded shares of classes may miss 1
@@ -176,9 +174,7 @@ class Labels:
             base = 0 if from_zero else 1
             return cls("first error", base, min(numbers, default=1) >= base)
         if any(not 0 <= share <= 1 for share in numbers):
-            raise ValueError(
-                "a label is a share in [0, 1], 1 and -1, a word such as correct, or the first wrong step"
-            )
+            raise ValueError("a label is a share in [0, 1], 1 and -1, a word such as correct, or the first wrong step")
         return cls("outcome")
 
     def read(self, value: Any) -> dict[str, Any]:

@@ -81,8 +81,7 @@ def aggregated(step_scores: Floats, scores: Floats, aggregate: Aggregate) -> Flo
             found = logs - np.log(-np.expm1(logs))
     elif aggregate == "mean":
         sums = (
-            np.logaddexp.reduce(np.where(there, each, -np.inf), axis=-1, initial=-np.inf)
-            for each in (right, wrong)
+            np.logaddexp.reduce(np.where(there, each, -np.inf), axis=-1, initial=-np.inf) for each in (right, wrong)
         )
         with np.errstate(invalid="ignore"):  # There may be no step.
             found = np.subtract(*sums)

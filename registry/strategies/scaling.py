@@ -116,9 +116,7 @@ class FixedOfEqualCost(best_of.RanksByScore):
         counts = np.array([below, min(below + 1, setting.samples)])
         chances = np.array([1 - (mean - below), mean - below])
         return Answered(
-            accuracy=np.einsum(
-                "qn,n->q", best_of.best_of_n(self.scores_of(pool), pool.correct, counts), chances
-            ),
+            accuracy=np.einsum("qn,n->q", best_of.best_of_n(self.scores_of(pool), pool.correct, counts), chances),
             samples=np.full(pool.questions, float(np.sum(counts * chances))),
             pass_at_samples=np.einsum("qn,n->q", best_of.pass_at_n(pool.correct, counts), chances),
             estimated_from=samples.astype(np.float64),

@@ -43,8 +43,7 @@ class Drawn:
     def values(self) -> dict[str, Floats]:
         """The same as they are drawn. Values of trajectories have shape (orders, N, ...), and others are the same."""
         return {
-            name: values[self.orders] if name in PER_TRAJECTORY else values
-            for name, values in self.in_pool.items()
+            name: values[self.orders] if name in PER_TRAJECTORY else values for name, values in self.in_pool.items()
         }
 
     @cached_property
@@ -141,9 +140,7 @@ class SequentialRule(strategy.PoolStrategy):
 
         return strategy.most_probable(pool, chance)
 
-    def _run(
-        self, pool: Pool, setting: strategy.Setting, points: tuple[float, ...]
-    ) -> tuple[strategy.Answered, ...]:
+    def _run(self, pool: Pool, setting: strategy.Setting, points: tuple[float, ...]) -> tuple[strategy.Answered, ...]:
         orders = first_draws(pool.size, setting.samples)
         shape = len(points), pool.questions, len(orders) // pool.size
         accuracy, samples, passed = (np.zeros(shape) for _ in range(3))

@@ -14,9 +14,7 @@ class Nodes:
         from ray.cluster_utils import Cluster
 
         self._count = 0
-        self._cluster: Any = Cluster(
-            initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False}
-        )
+        self._cluster: Any = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False})
         self.alive: list[Any] = []
         self.plain: list[Any] = []
         """The nodes with one core and the environment of the tests."""

@@ -82,9 +82,7 @@ def grid(**changes: Any) -> GridSpec:
     return GridSpec.model_validate(data | changes)
 
 
-def run(
-    spec: GridSpec, out: Path, nodes: Nodes | None, plugins: tuple[Path, ...] = (SYNTHETIC,)
-) -> RunSummary:
+def run(spec: GridSpec, out: Path, nodes: Nodes | None, plugins: tuple[Path, ...] = (SYNTHETIC,)) -> RunSummary:
     if nodes is None:
         return run_grid(spec, out, 2, plugins, stream=io.StringIO())
     with RayExecutor(out, spec, plugins, ClusterSettings(nodes.address)) as executor:
@@ -93,9 +91,7 @@ def run(
 
 def artifacts(out: Path) -> dict[str, bytes]:
     """The bytes of all files of all artifacts, apart from the times in their manifests."""
-    files = [
-        path for path in out.glob("artifacts/*/*/**/*") if path.is_file() and path.name != "artifact.json"
-    ]
+    files = [path for path in out.glob("artifacts/*/*/**/*") if path.is_file() and path.name != "artifact.json"]
     return {str(path.relative_to(out)): path.read_bytes() for path in files}
 
 
@@ -215,9 +211,7 @@ def test_a_run_has_the_bytes_of_a_local_one_and_uses_no_node_that_differs(
     assert not (tmp_path / "second").exists()
 
 
-def test_killed_nodes_cost_nothing_and_new_ones_are_used(
-    gate: Gate, nodes: Nodes, local: Path, tmp_path: Path
-) -> None:
+def test_killed_nodes_cost_nothing_and_new_ones_are_used(gate: Gate, nodes: Nodes, local: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
 
     def act() -> None:

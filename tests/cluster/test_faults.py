@@ -103,10 +103,7 @@ def run(
         done = run_grid(spec, out, executor.workers, [plugin], executor, stream=io.StringIO())
     assert_all_ended(folder / "engines")
     found = {
-        name: group.failure
-        for name in fates
-        for group in done.failures
-        if any(name in cell for cell in group.cells)
+        name: group.failure for name in fates for group in done.failures if any(name in cell for cell in group.cells)
     }
     assert done.failed_cells == len(found) * done.cells // len(fates)  # All cells of an LLM fail, or none.
     return found, (out / "run.log").read_text()

@@ -43,8 +43,7 @@ def test_every_worker_has_whole_gpus_of_its_own(nodes: Nodes, tmp_path: Path) ->
     load_plugin_file(plugin)
     spec = grid(
         llms=[
-            {"name": f"on-{gpus}", "plugin": "telling", "arguments": {"tensor_parallel": gpus}}
-            for gpus in (1, 2, 3)
+            {"name": f"on-{gpus}", "plugin": "telling", "arguments": {"tensor_parallel": gpus}} for gpus in (1, 2, 3)
         ],
         calibrators=["uncalibrated"],
     )
@@ -53,9 +52,7 @@ def test_every_worker_has_whole_gpus_of_its_own(nodes: Nodes, tmp_path: Path) ->
     done = run(spec, tmp_path / "out", nodes, (plugin,))
     assert {each.read_text() for each in folder.iterdir()} == {"0", "1", "0,1"}
     (failure,) = done.failures
-    assert failure.failure.reason.startswith(
-        "on-3 is spread over 3 GPUs, and the largest node of the cluster has 2."
-    )
+    assert failure.failure.reason.startswith("on-3 is spread over 3 GPUs, and the largest node of the cluster has 2.")
     assert all("on-3" in cell for cell in failure.cells)
     assert done.done_cells == 2 * done.failed_cells
     assert os.environ.get("CUDA_VISIBLE_DEVICES") is None

@@ -35,9 +35,7 @@ def test_it_starts_ray_and_slurms_signal_ends_the_run_cleanly(tmp_path: Path) ->
         "PYTHON": sys.executable,
         "SLURM_CPUS_ON_NODE": "1",
     }
-    job = subprocess.Popen(
-        ["bash", SCRIPT, *arguments], env=environment() | known, stderr=subprocess.PIPE, text=True
-    )
+    job = subprocess.Popen(["bash", SCRIPT, *arguments], env=environment() | known, stderr=subprocess.PIPE, text=True)
     log, end = out / "run.log", time.monotonic() + 600
     while not (log.exists() and "strategy of fast" in log.read_text()):
         assert job.poll() is None, job.communicate()[1]

@@ -113,9 +113,7 @@ def live(living: tuple[Path, str]) -> tuple[Path, str]:
 @pytest.fixture(scope="package")
 def chromium() -> Iterator[Callable[..., BrowserContext]]:
     """Start a headless Chromium with some options of its context. It keeps the compiled scripts of its pages."""
-    playwright = pytest.importorskip(
-        "playwright.sync_api", reason="the package 'playwright' is not installed"
-    )
+    playwright = pytest.importorskip("playwright.sync_api", reason="the package 'playwright' is not installed")
     names = ("chromium", "chromium-browser", "google-chrome")
     program = next((path for name in names if (path := shutil.which(name))), None)
     if program is None:
@@ -176,9 +174,7 @@ def rows(page: Page, place: int = 0) -> list[list[str]]:
     table = page.get_by_test_id("stTable").nth(place)
     table.locator("td").first.wait_for()
     drawn(page)  # The tables above it may be drawn later.
-    texts = table.evaluate(
-        "t => [...t.querySelectorAll('tr')].map(r => [...r.children].map(c => c.textContent))"
-    )
+    texts = table.evaluate("t => [...t.querySelectorAll('tr')].map(r => [...r.children].map(c => c.textContent))")
     return [[re.sub(r"\s+", " ", text).strip() for text in row] for row in texts]
 
 

@@ -39,8 +39,7 @@ def violations(page: Page, rules: dict[str, Any]) -> list[str]:
         for violation in found["violations"]
         for node in violation["nodes"]
         if not any(
-            rule == violation["id"]
-            and page.locator(node["target"][-1]).first.evaluate(f"e => e.matches('{selector}')")
+            rule == violation["id"] and page.locator(node["target"][-1]).first.evaluate(f"e => e.matches('{selector}')")
             for rule, selector in EXCEPTIONS
         )
     ]

@@ -56,9 +56,7 @@ def test_fourteen_calibrators_are_distinguishable(dark: bool) -> None:
         zip(style.colours, style.shapes, strict=True),
     ):
         assert len(set(marks)) == 14
-    ink, grey, *first = [
-        DARK.get(each, each) if dark else each for each in dict.fromkeys([INK, GREY, *style.colours])
-    ]
+    ink, grey, *first = [DARK.get(each, each) if dark else each for each in dict.fromkeys([INK, GREY, *style.colours])]
     assert all(contrast(rgb(each), page) >= 3 for each in (grey, *first))
     assert contrast(rgb(ink), page) >= 4.5
     assert len(first) == 8

@@ -47,10 +47,7 @@ def test_numbers_have_three_digits_and_a_true_minus_sign(value: float | None, sh
 
 
 def test_an_estimate_has_its_interval() -> None:
-    assert (
-        estimate(0.5, -0.25, 0.75, digits=2).replace("\N{NO-BREAK SPACE}", " ")
-        == "0.50 [\N{MINUS SIGN}0.25, 0.75]"
-    )
+    assert estimate(0.5, -0.25, 0.75, digits=2).replace("\N{NO-BREAK SPACE}", " ") == "0.50 [\N{MINUS SIGN}0.25, 0.75]"
 
 
 def test_integers_have_thousands_separators() -> None:

@@ -69,9 +69,7 @@ def test_files_for_download_are_those_of_the_command_line(
         assert text == render_leaderboard(tmp_path, name, "csv")
 
 
-def test_a_reader_sorts_by_numbers_searches_and_chooses_columns(
-    page: Page, exported: Path, run_folder: Path
-) -> None:
+def test_a_reader_sorts_by_numbers_searches_and_chooses_columns(page: Page, exported: Path, run_folder: Path) -> None:
     open_page(page, exported)
     board = page.locator("#calibration")
     head = board.get_by_role("columnheader", name="Brier, corrected")
@@ -88,9 +86,7 @@ def test_a_reader_sorts_by_numbers_searches_and_chooses_columns(
     expect(other).to_be_visible()
 
 
-def test_a_link_to_a_row_and_a_cell_of_the_overview_mark_the_row(
-    page: Page, exported: Path, run_folder: Path
-) -> None:
+def test_a_link_to_a_row_and_a_cell_of_the_overview_mark_the_row(page: Page, exported: Path, run_folder: Path) -> None:
     wanted = catalog.leaderboard(published_path(run_folder))["cell_id"][7]
     open_page(page, exported, f"calibration.row={quote(wanted, safe='')}")
     marked = page.locator("tr[aria-current]")
@@ -108,9 +104,7 @@ def test_a_failed_cell_has_its_reason(page: Page, exported: Path) -> None:
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_it_fits_a_phone_in_light_and_dark(
-    page: Page, exported: Path, scheme: Literal["light", "dark"]
-) -> None:
+def test_it_fits_a_phone_in_light_and_dark(page: Page, exported: Path, scheme: Literal["light", "dark"]) -> None:
     page.emulate_media(color_scheme=scheme)
     page.set_viewport_size({"width": 390, "height": 800})
     open_page(page, exported)
@@ -129,9 +123,7 @@ def test_hostile_names_are_text(page: Page, tmp_path: Path) -> None:
     expect(page.locator("img[src=x]")).to_have_count(0)
 
 
-def test_what_cannot_be_written_is_named(
-    run_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_cannot_be_written_is_named(run_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("prmcal.harness.site.writer.can_draw", lambda: False)
     with pytest.raises(PrmcalError, match=r"--html must end in \.html"):
         write_page(run_folder, tmp_path / "site")

@@ -40,9 +40,7 @@ def test_a_board_has_the_numbers_of_the_database(run_folder: Path, table: Leader
             assert columns["status"].values[place] == f"failed: {factory.REASON}"
             assert columns[metric].values[place] == "" and math.isnan(columns[metric].numbers[place])
             continue
-        shown = as_shown(*(cell[f"{metric}{end}"] for end in ("", "_low", "_high"))).replace(
-            "\N{MINUS SIGN}", "-"
-        )
+        shown = as_shown(*(cell[f"{metric}{end}"] for end in ("", "_low", "_high"))).replace("\N{MINUS SIGN}", "-")
         standing = cell[f"{metric}_standing"]
         mark = f" {SYMBOLS[standing]}" if isinstance(standing, str) else ""
         assert columns[metric].values[place].strip() == shown + mark
@@ -113,9 +111,7 @@ def test_chosen_cells_lead_to_their_pages(page: Page, address: str, run_folder: 
     assert re.search(r"compare\?.*a=calibration.*&b=calibration", compare.get_attribute("href") or "")
 
 
-def test_the_ranking_is_sorted_searched_and_chosen_by_the_address(
-    page: Page, address: str, run_folder: Path
-) -> None:
+def test_the_ranking_is_sorted_searched_and_chosen_by_the_address(page: Page, address: str, run_folder: Path) -> None:
     page.goto(leaderboard(address))
     names = page.locator("tbody th")
     expect(names).to_have_text(["uncalibrated", "isotonic", "temperature"])

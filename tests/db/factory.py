@@ -98,15 +98,11 @@ def _descriptions() -> list[Base]:
     for kind, names in kinds.items():
         for position, name in enumerate(names):
             identity = {"version": "1", "weights": f"hash-of-{name}"}
-            rows.append(
-                Plugin(kind=kind, name=name, plugin=name, arguments={}, identity=identity, position=position)
-            )
+            rows.append(Plugin(kind=kind, name=name, plugin=name, arguments={}, identity=identity, position=position))
     rows += described_rows()
     for name in DATASETS:
         rows.append(
-            Dataset(
-                name=name, split="test", content_hash=f"hash-{name}", questions=QUESTIONS, grader_version="1"
-            )
+            Dataset(name=name, split="test", content_hash=f"hash-{name}", questions=QUESTIONS, grader_version="1")
         )
         rows += [
             Question(
@@ -148,17 +144,11 @@ def write_calibration(writer: Writer, directory: Path, llm: str, calibrator: str
         transaction.record(
             job(f"fit-{llm}-{calibrator}", "fit", **{**here, "dataset": "nano-math", "split": "calibration"})
         )
-        transaction.record(
-            job(f"calibrated-{name}", "calibrated", f"fit-{llm}-{calibrator}", f"score-{pool}", **here)
-        )
+        transaction.record(job(f"calibrated-{name}", "calibrated", f"fit-{llm}-{calibrator}", f"score-{pool}", **here))
         measured_by = {"parameters": {"shards": [{"key": name}], "bootstrap": BOOTSTRAP}}
         inputs = (f"calibrated-{name}", f"success-{pool}")
-        transaction.record(
-            job(f"metrics-{name}", "calibration_metrics", *inputs, **here, **status, **measured_by)
-        )
-        transaction.record(
-            [Cell(cell_id=cell, leaderboard="calibration", job_key=f"metrics-{name}", **here, **status)]
-        )
+        transaction.record(job(f"metrics-{name}", "calibration_metrics", *inputs, **here, **status, **measured_by))
+        transaction.record([Cell(cell_id=cell, leaderboard="calibration", job_key=f"metrics-{name}", **here, **status)])
         if failed:
             return
         calibrated = prefix_file(
@@ -313,10 +303,7 @@ def _write_league(writer: Writer, directory: Path, llm: str, dataset: str) -> No
     """Curves of a fixed n, of IAS with each calibrator, and of the oracle. Each ends a little higher than the last."""
     entries: list[dict[str, Any]] = [
         {"strategy": "best-of-n"},
-        *(
-            {"strategy": "best-of-n + IAS", "calibrator": calibrator, "level": 0.1}
-            for calibrator in CALIBRATORS
-        ),
+        *({"strategy": "best-of-n + IAS", "calibrator": calibrator, "level": 0.1} for calibrator in CALIBRATORS),
         {"strategy": "oracle IAS"},
     ]
     cells = []
@@ -329,17 +316,13 @@ def _write_league(writer: Writer, directory: Path, llm: str, dataset: str) -> No
             transaction.record(
                 job(key, "league", f"score-{llm}-{dataset}", parameters={"bootstrap": BOOTSTRAP}, **here)
             )
-            transaction.record(
-                [Cell(cell_id=cell, leaderboard="league", job_key=key, status="done", **here, **where)]
-            )
+            transaction.record([Cell(cell_id=cell, leaderboard="league", job_key=key, status="done", **here, **where)])
             gain = 0.02 * place
             values = {"area": 0.5 + gain, "area_gain": gain, "samples_to_95": 20.0 - place, "saving_95": gain}
             values |= {f"accuracy_at_{budget}": 0.4 + gain + budget / 200 for budget in (2, 4, 8, 16, 32, 64)}
             folder = directory / _FILES / cell.replace("/", "_")
             transaction.load("results", {cell: [results_file(folder / "results.parquet", values)]})
-            means = {
-                name: value for name, value in values.items() if name not in ("samples_to_95", "saving_95")
-            }
+            means = {name: value for name, value in values.items() if name not in ("samples_to_95", "saving_95")}
             path = question_results_file(folder / "question_results.parquet", means)
             transaction.load("question_results", {cell: [path]})
             points = {

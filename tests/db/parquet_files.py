@@ -92,9 +92,7 @@ def results_file(path: Path, values: dict[str, float]) -> Path:
 
 
 def replicates_file(path: Path, values: dict[str, float], calibrator: str) -> None:
-    drawn = {
-        metric: value + noise(calibrator, metric).normal(0, 0.01, 200) for metric, value in values.items()
-    }
+    drawn = {metric: value + noise(calibrator, metric).normal(0, 0.01, 200) for metric, value in values.items()}
     write_parquet(
         path,
         {
@@ -121,12 +119,8 @@ def bin_files(folder: Path, calibrator: str) -> dict[str, Path]:
             "count": np.where(empty, 0, np.arange(10) ** 2 * 11 + 37),
             "mean_reward": [None if gone else value for gone, value in zip(empty, mean, strict=True)],
             "mean_success": [None if gone else value for gone, value in zip(empty, success, strict=True)],
-            "low": [
-                None if gone else max(0, value - 0.06) for gone, value in zip(empty, success, strict=True)
-            ],
-            "high": [
-                None if gone else min(1, value + 0.07) for gone, value in zip(empty, success, strict=True)
-            ],
+            "low": [None if gone else max(0, value - 0.06) for gone, value in zip(empty, success, strict=True)],
+            "high": [None if gone else min(1, value + 0.07) for gone, value in zip(empty, success, strict=True)],
         },
     )
     edges = np.linspace(-1, 1, 21)

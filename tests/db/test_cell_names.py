@@ -17,9 +17,7 @@ ISOTONIC = "calibration/weak/qwen/isotonic/nano-math"
 
 
 def test_numbers_count_the_rows_of_all_leaderboards(published: Path) -> None:
-    rows = [
-        cell for table in get_args(Leaderboard) for cell in catalog.leaderboard(published, table)["cell_id"]
-    ]
+    rows = [cell for table in get_args(Leaderboard) for cell in catalog.leaderboard(published, table)["cell_id"]]
     assert numbered(published) == {cell_id: place for place, cell_id in enumerate(rows, start=1)}
     assert list(catalog.leaderboard(published)["number"])[:3] == [1, 2, 3]
 
@@ -59,7 +57,5 @@ def test_what_is_no_cell_or_several_is_said(published: Path, name: str, message:
 
 def test_the_same_name_of_two_leaderboards_is_told_apart(published: Path) -> None:
     assert find_cell(published, "scaling weak nano-math pass@1") == "scaling/weak/nano-math/pass@1"
-    assert find_cell(published, "scaling/weak/qwen/nano-aime/best-of-n") == (
-        "scaling/weak/qwen/nano-aime/best-of-n"
-    )
+    assert find_cell(published, "scaling/weak/qwen/nano-aime/best-of-n") == ("scaling/weak/qwen/nano-aime/best-of-n")
     assert find_cell(published, str(numbered(published)[factory.FAILED_CELL])) == factory.FAILED_CELL

@@ -50,9 +50,7 @@ def test_what_is_no_database_is_named_and_not_opened(
     assert not (tmp_path / "home").exists()
 
 
-def test_a_command_says_in_one_line_what_the_file_is(
-    copied_run: Path, prmcal: Prmcal, tmp_path: Path
-) -> None:
+def test_a_command_says_in_one_line_what_the_file_is(copied_run: Path, prmcal: Prmcal, tmp_path: Path) -> None:
     published_path(copied_run).unlink()
     sqlite(published_path(copied_run))
     told = prmcal("leaderboard", copied_run)
@@ -76,9 +74,7 @@ STATEMENTS = (
 
 @pytest.mark.parametrize("read_only", [True, False])
 @pytest.mark.parametrize("statement", STATEMENTS)
-def test_no_connection_reaches_other_files_or_extensions(
-    statement: str, read_only: bool, tmp_path: Path
-) -> None:
+def test_no_connection_reaches_other_files_or_extensions(statement: str, read_only: bool, tmp_path: Path) -> None:
     """As the views and macros of a database of a stranger would."""
     (tmp_path / "other").mkdir()
     secret = tmp_path / "other" / "secret"
@@ -101,9 +97,7 @@ def test_a_view_in_a_table_s_place_reads_no_file(tmp_path: Path) -> None:
     path = published_path(tmp_path / "run")
     path.parent.mkdir()
     with duckdb.connect(str(path)) as connection:
-        connection.execute(
-            f"CREATE VIEW schema_version AS SELECT 1 AS version FROM read_text('{tmp_path}/secret')"
-        )
+        connection.execute(f"CREATE VIEW schema_version AS SELECT 1 AS version FROM read_text('{tmp_path}/secret')")
     with pytest.raises(DamagedDatabaseError, match=r"leaderboard\.duckdb is"), reading(path):
         pass
 

@@ -38,9 +38,7 @@ def test_only_one_module_contains_registered_names() -> None:
     assert {file for file, name in found if name not in others.get(file, ())} == {"cells.py"}
 
 
-def test_a_role_is_given_by_the_registered_name_and_not_by_the_name_in_the_grid(
-    results: Path, tmp_path: Path
-) -> None:
+def test_a_role_is_given_by_the_registered_name_and_not_by_the_name_in_the_grid(results: Path, tmp_path: Path) -> None:
     shutil.copy(database_path(results), database_path(tmp_path))
     writer = Writer(database_path(tmp_path))
     assert catalog.with_role(writer.path, "baseline") == ["uncalibrated"]

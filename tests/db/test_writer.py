@@ -57,9 +57,7 @@ def test_a_bulk_load_equals_inserts_row_by_row(writer: Writer, tmp_path: Path) -
     assert loaded.equals(rows)
 
 
-def test_a_load_replaces_its_own_rows_only_and_ignores_the_order_of_files(
-    writer: Writer, tmp_path: Path
-) -> None:
+def test_a_load_replaces_its_own_rows_only_and_ignores_the_order_of_files(writer: Writer, tmp_path: Path) -> None:
     files = [parquet_files.trajectory_file(tmp_path / f"{i}.parquet", range(i, i + 1)) for i in range(4)]
     stored = []
     for order in itertools.islice(itertools.permutations(files), 0, None, 7):
@@ -100,9 +98,7 @@ def test_record_replaces_by_primary_key(writer: Writer) -> None:
         [Job(job_key="a", kind="score", parameters={}, samples=big, status="failed", reason=r) for r in "xy"],
     )
     found = catalog.jobs(writer.path)
-    assert found[["job_key", "status", "reason", "samples", "shards"]].values.tolist() == [
-        ["a", "failed", "y", big, 0]
-    ]
+    assert found[["job_key", "status", "reason", "samples", "shards"]].values.tolist() == [["a", "failed", "y", big, 0]]
 
 
 def test_a_transaction_is_stored_as_a_whole_or_not_at_all(writer: Writer, tmp_path: Path) -> None:
@@ -282,9 +278,7 @@ def test_a_damaged_file_is_named_with_what_to_do(writer: Writer) -> None:
             whole[:4096] + bytes(len(whole) - 4096),
         ):
             path.write_bytes(damage)
-            with pytest.raises(
-                DamagedDatabaseError, match=rf"{path.name} is damaged.*prmcal rebuild {path.parent}"
-            ):
+            with pytest.raises(DamagedDatabaseError, match=rf"{path.name} is damaged.*prmcal rebuild {path.parent}"):
                 Writer(path) if path == writer.path else catalog.jobs(path)
 
 
@@ -308,9 +302,7 @@ def test_a_flipped_byte_is_found_by_the_query_that_reads_it(results: Path, tmp_p
 def test_a_folder_in_the_place_of_a_database_is_named(tmp_path: Path) -> None:
     for path in (database_path(tmp_path), published_path(tmp_path)):
         path.mkdir()
-        with pytest.raises(
-            DamagedDatabaseError, match=rf"is a folder.*Remove or rename it.*prmcal rebuild {tmp_path}"
-        ):
+        with pytest.raises(DamagedDatabaseError, match=rf"is a folder.*Remove or rename it.*prmcal rebuild {tmp_path}"):
             Writer(path) if path == database_path(tmp_path) else catalog.jobs(path)
 
 

@@ -41,9 +41,7 @@ def blocks(language: str, *pages: Path) -> list[str]:
 
 def commands(*pages: Path) -> list[str]:
     """The commands of prmcal in blocks, and in sentences if no pages are given."""
-    found = [
-        line for block in blocks("sh", *pages) for line in block.splitlines() if line.startswith("prmcal ")
-    ]
+    found = [line for block in blocks("sh", *pages) for line in block.splitlines() if line.startswith("prmcal ")]
     if not pages:
         text = "\n".join(page.read_text(encoding="utf-8") for page in PAGES)
         found += re.findall(r"`(prmcal [a-z][^`|]*)`", re.sub(r"```.*?```", "", text, flags=re.DOTALL))
@@ -165,9 +163,7 @@ def test_commands_on_the_pages_have_these_arguments_and_options(line: str) -> No
     if name.startswith("-") or name == "COMMAND":
         return
     command = group.get_command(None, name)
-    options = {
-        option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)
-    }
+    options = {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)}
     given = [each.partition("=")[0] for each in arguments if re.match(r"--?[a-z]", each)]
     assert set(given) <= options | {"-h", "--help"}
     if any(line in block.splitlines() for block in blocks("sh")):

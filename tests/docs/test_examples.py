@@ -25,9 +25,7 @@ SMALLER = {
 
 @pytest.mark.filterwarnings("default")  # those of the notebook's machinery
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_the_notebook_gives_a_calibrated_prm(
-    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_notebook_gives_a_calibrated_prm(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     monkeypatch.delenv("MPLBACKEND", raising=False)  # Another test may have chosen one without pictures.
     notebook = nbformat.read(path, as_version=4)

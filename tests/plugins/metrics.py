@@ -30,9 +30,7 @@ class ShareAbove(Metric):
         above = rows.reward >= self.bound
         if not above.any():
             return None
-        return QuestionRatio(
-            rows.totals(above * rows.successes), rows.totals(above * rows.follow_ups), (0, 1)
-        )
+        return QuestionRatio(rows.totals(above * rows.successes), rows.totals(above * rows.follow_ups), (0, 1))
 
 
 @metric("spread")

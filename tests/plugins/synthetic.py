@@ -44,9 +44,7 @@ class SyntheticQuestions(Dataset):
 
     def questions(self, split: str, count: int | None = None) -> list[Question]:
         return [
-            Question(
-                f"{split}-{i}", f"{split} {i}: take {1 + i % self.longest} steps", "1", 1 + i % self.longest
-            )
+            Question(f"{split}-{i}", f"{split} {i}: take {1 + i % self.longest} steps", "1", 1 + i % self.longest)
             for i in range(count or 40)
         ]
 
@@ -60,9 +58,7 @@ def cut(completion: Completion, stop: tuple[str, ...]) -> Completion:
     text = completion.text
     text = text[: min((text.find(each) for each in stop if each in text), default=len(text))]
     reason: FinishReason = "stop" if len(text) < len(completion.text) else completion.finish_reason
-    return replace(
-        completion, text=text, finish_reason=reason, tokens=10 * text.count("step") + 5 * ("boxed" in text)
-    )
+    return replace(completion, text=text, finish_reason=reason, tokens=10 * text.count("step") + 5 * ("boxed" in text))
 
 
 @llm("synthetic-llm")
@@ -72,9 +68,7 @@ class SyntheticLLM(LLM):
         self.pause = pause
         self.log = log
 
-    def generate(
-        self, prefixes: Sequence[Prefix], n: int, sampling: Sampling, seed: int
-    ) -> list[list[Completion]]:
+    def generate(self, prefixes: Sequence[Prefix], n: int, sampling: Sampling, seed: int) -> list[list[Completion]]:
         time.sleep(self.pause)
         if self.log:
             with Path(self.log).open("a") as file:
@@ -197,7 +191,5 @@ class AnySpread(Spread):
         return self.predict_at(features, self.levels)
 
     def predict_at(self, features: NDArray[np.float64], levels: Sequence[float]) -> NDArray[np.float64]:
-        rewards: NDArray[np.float64] = np.clip(
-            (features - self.bias_)[:, None] + (np.array(levels) - 0.5) / 2, 0, 1
-        )
+        rewards: NDArray[np.float64] = np.clip((features - self.bias_)[:, None] + (np.array(levels) - 0.5) / 2, 0, 1)
         return rewards

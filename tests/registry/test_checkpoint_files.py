@@ -40,12 +40,8 @@ DAMAGES: dict[Callable[[Path], object], str] = {
     lacks_a_part: "model-00002-of-00002.safetensors cannot be read: No such file or directory. Download or copy",
     lambda folder: (folder / "model.safetensors").write_bytes(POINTER): "pointer of Git LFS .* git lfs pull",
     lambda folder: (folder / "tokenizer.json").write_bytes(POINTER): "tokenizer.json is a pointer of Git LFS",
-    lambda folder: (folder / "tokenizer.json").write_text(
-        "{"
-    ): "tokenizer.json cannot be read: it is not JSON",
-    lambda folder: (
-        folder / "tokenizer.json"
-    ).unlink(): "has no tokenizer, .* Copy the tokenizer of its base model",
+    lambda folder: (folder / "tokenizer.json").write_text("{"): "tokenizer.json cannot be read: it is not JSON",
+    lambda folder: (folder / "tokenizer.json").unlink(): "has no tokenizer, .* Copy the tokenizer of its base model",
     lambda folder: (folder / "model.safetensors").unlink(): r"has no weights \(\*.safetensors\)",
     lambda folder: (folder / "config.json").write_text("[]"): "config.json cannot be read",
 }
@@ -72,9 +68,7 @@ def test_damaged_files_are_found(tmp_path: Path, damage: Callable[[Path], object
 )
 def test_a_checkpoint_of_another_kind_is_found(plugin: str, checkpoint: str, needed: str) -> None:
     error = prms.create(plugin, checkpoint=checkpoint).problems({})[-1]
-    with pytest.raises(
-        type(error), match=rf"{checkpoint} is another kind of model \(Qwen2.*{needed}. Choose"
-    ):
+    with pytest.raises(type(error), match=rf"{checkpoint} is another kind of model \(Qwen2.*{needed}. Choose"):
         raise error
 
 

@@ -76,9 +76,7 @@ def test_a_hub_id_without_a_network_says_what_to_do(
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path))
     check_checkpoint("some-org/Some-Model")
-    with pytest.raises(
-        InvalidArgumentsError, match=r"is not on this machine.*hf download some-org/Some-Model"
-    ):
+    with pytest.raises(InvalidArgumentsError, match=r"is not on this machine.*hf download some-org/Some-Model"):
         resolve_checkpoint("some-org/Some-Model")
     assert no_network == []
 
@@ -90,13 +88,9 @@ class Hub(BaseHTTPRequestHandler):
         if "/api/models/org/gated/tree" in self.path:
             self.answer(200, {}, [{"type": "file", "path": "config.json", "oid": "a", "size": 2}])
         elif "/api/models/org/gated" in self.path:
-            self.answer(
-                200, {}, {"id": "org/gated", "sha": "c" * 40, "siblings": [{"rfilename": "config.json"}]}
-            )
+            self.answer(200, {}, {"id": "org/gated", "sha": "c" * 40, "siblings": [{"rfilename": "config.json"}]})
         elif "/org/gated/" in self.path:
-            self.answer(
-                403, {"X-Error-Code": "GatedRepo"}, {"error": "Access to model org/gated is restricted."}
-            )
+            self.answer(403, {"X-Error-Code": "GatedRepo"}, {"error": "Access to model org/gated is restricted."})
         else:
             self.answer(401, {"X-Error-Code": "RepoNotFound"}, {"error": "Invalid username or password."})
 
@@ -146,9 +140,7 @@ def test_a_gated_or_private_model_says_how_to_get_in(tmp_path: Path) -> None:
     assert private.endswith("Check the name. A private repository needs 'hf auth login'.")
 
 
-def test_a_downloaded_hub_model_is_known_by_its_commit(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_downloaded_hub_model_is_known_by_its_commit(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     from huggingface_hub import constants
 
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path))

@@ -26,8 +26,6 @@ def test_tiny_models_run_on_the_cpu_and_the_summary_has_every_step(one_thread: N
     with torch.random.fork_rng():
         assert main(["--tiny", "--out", str(tmp_path), "--only", *steps]) == 0
     summary = (tmp_path / "summary.md").read_text()
-    assert [line for line in summary.splitlines() if line.startswith("## ")] == [
-        f"## `{name}`" for name in steps
-    ]
+    assert [line for line in summary.splitlines() if line.startswith("## ")] == [f"## `{name}`" for name in steps]
     assert "Failed" not in summary
     assert sum(line.startswith("| --- |") for line in summary.splitlines()) == len(steps)

@@ -55,9 +55,7 @@ def asked(server: Server) -> list[Any]:
 
 
 @pytest.mark.parametrize("fault", ["reset", "cut", "429", "500", "503", "503 after 0.1"])
-def test_a_prm_whose_server_fails_for_a_while_is_asked_again(
-    fault: str, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_prm_whose_server_fails_for_a_while_is_asked_again(fault: str, caplog: pytest.LogCaptureFixture) -> None:
     with serving(fault=lambda number: fault if 1 <= number <= 3 else "") as server:
         prm = RemotePRM(server.url)
         with caplog.at_level(logging.WARNING, network.LOGGER):
@@ -82,9 +80,7 @@ def test_a_server_that_is_gone_costs_the_patience_once_and_may_come_back() -> No
     down = True
     with serving(fault=lambda number: "503" if down else "") as server:
         prm = RemotePRM(server.url, patience=0.1)
-        message = (
-            r"its server gave no answer in \d+ attempts .*: HTTPError: .*503.*Likely cause: the server has"
-        )
+        message = r"its server gave no answer in \d+ attempts .*: HTTPError: .*503.*Likely cause: the server has"
         with pytest.raises(NoAnswerError, match=message):
             patiently(prm, lambda: prm.score_batch(REQUESTS))
         before = len(server.requests)
@@ -99,9 +95,7 @@ def test_a_server_that_is_gone_costs_the_patience_once_and_may_come_back() -> No
 def test_a_pause_beyond_the_patience_ends_the_attempts() -> None:
     with serving(fault=lambda number: "429 after 3600") as server:
         prm = RemotePRM(server.url, patience=5.0)
-        with pytest.raises(
-            NoAnswerError, match=r"in 1 attempt .*limits the rate of requests: send fewer at a time"
-        ):
+        with pytest.raises(NoAnswerError, match=r"in 1 attempt .*limits the rate of requests: send fewer at a time"):
             prm.score_batch(REQUESTS)
         assert len(server.requests) == 1
 

@@ -92,9 +92,7 @@ def test_an_unknown_name(name: str, message: str, registry: Registry[Calibrator]
         ("needy", {}, "The calibrator 'needy' needs the argument 'must'"),
     ],
 )
-def test_wrong_arguments(
-    name: str, arguments: dict[str, object], message: str, registry: Registry[Calibrator]
-) -> None:
+def test_wrong_arguments(name: str, arguments: dict[str, object], message: str, registry: Registry[Calibrator]) -> None:
     with pytest.raises(InvalidArgumentsError, match=message):
         registry.create(name, **arguments)
 
@@ -166,9 +164,7 @@ def test_entry_points_of_an_installed_package(site: Path) -> None:
 
 def test_an_entry_point_with_a_taken_name(site: Path) -> None:
     install(site, "rude-package", "isotonic")
-    with pytest.raises(
-        DuplicatePluginError, match=r"'isotonic' belongs to prmcal\.registry.*rude-package\. Uninstall"
-    ):
+    with pytest.raises(DuplicatePluginError, match=r"'isotonic' belongs to prmcal\.registry.*rude-package\. Uninstall"):
         calibrators.names()
 
 

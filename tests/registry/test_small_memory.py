@@ -116,9 +116,7 @@ def test_a_fit_is_the_same_up_to_rounding(reward_folder: Path, caplog: pytest.Lo
         plugin = prms.create("qwen", checkpoint=str(reward_folder), tree_tokens=100)
         logits = np.concatenate([each.logit for of in plugin.score_batch(REQUESTS) for each in of])
         features = ScoredPrefixes(plugin, prefixes, logits.astype(np.float64))
-        calibrator = calibrators.create(
-            "quantile-lora", epochs=2, dropout=0.0, layers=[0], learning_rate=1e-2
-        )
+        calibrator = calibrators.create("quantile-lora", epochs=2, dropout=0.0, layers=[0], learning_rate=1e-2)
         with memory_for(tokens):
             rewards.append(calibrator.fit(features, k, np.full(len(k), 8)).predict(features))
     assert np.ptp(rewards[0]) > 0.01

@@ -163,9 +163,7 @@ def test_docstrings_count_if_the_code_reads_them(folder: Path) -> None:
     assert source_hash(cls) != before
 
 
-def test_the_place_of_the_files_does_not_count(
-    folder: Path, tmp_path_factory: pytest.TempPathFactory
-) -> None:
+def test_the_place_of_the_files_does_not_count(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
     other = tmp_path_factory.mktemp("elsewhere") / "renamed.py"
     other.write_text((folder / "plug.py").read_text())
     assert source_hash(load(other, "Mine")) == source_hash(load(folder / "plug.py", "Mine"))

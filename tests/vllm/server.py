@@ -30,9 +30,7 @@ def free_port() -> int:
 
 
 @contextmanager
-def serving(
-    checkpoint: str, name: str, port: int, log: Path, *settings: str
-) -> Iterator[subprocess.Popen[bytes]]:
+def serving(checkpoint: str, name: str, port: int, log: Path, *settings: str) -> Iterator[subprocess.Popen[bytes]]:
     """The server once it answers; killed at the end."""
     module = "vllm.entrypoints.openai.api_server"
     model = ["--model", str(resolve_checkpoint(checkpoint)), "--served-model-name", name]

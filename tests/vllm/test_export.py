@@ -18,9 +18,7 @@ def test_the_nano_twin_scores_alike_in_vllm_and_with_its_adapter(tmp_path: Path)
         for steps in ((f"a) {n}+15={n + 15}", f"b) {n + 15}-8=\\boxed{{{n + 7}}}"), (f"a) {n}+15={n + 14}",))
         for count in range(len(steps) + 1)
     ]
-    logit = np.array(
-        [prm.score(each.question, [each.steps])[0].logit[-1] for each in prefixes], dtype=np.float64
-    )
+    logit = np.array([prm.score(each.question, [each.steps])[0].logit[-1] for each in prefixes], dtype=np.float64)
     features = ScoredPrefixes(prm, tuple(prefixes), logit)
     wrong = np.array([len(each.steps) == 1 and each.steps[0].endswith("4") for each in prefixes])
     calibrator = calibrators.create("quantile-lora", layers="all", learning_rate=0.01, epochs=2)

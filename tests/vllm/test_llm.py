@@ -58,9 +58,7 @@ def test_a_batch_of_requests_gives_what_each_gives_alone(weak: LLM) -> None:
 
 def test_near_zero_temperature_says_what_transformers_says(weak: LLM, local: LLM) -> None:
     cold = Sampling(temperature=1e-4, max_tokens=64)
-    for served, here in zip(
-        weak.generate(PREFIXES, 1, cold, 1), local.generate(PREFIXES, 1, cold, 1), strict=True
-    ):
+    for served, here in zip(weak.generate(PREFIXES, 1, cold, 1), local.generate(PREFIXES, 1, cold, 1), strict=True):
         assert served == here
 
 
@@ -68,9 +66,7 @@ def test_text_and_reason_at_a_stop_string(weak: LLM) -> None:
     free = weak.generate(PREFIXES, 8, Sampling(max_tokens=40), seed=2)
     stopped = weak.generate(PREFIXES, 8, Sampling(max_tokens=40, stop=("=", "4")), seed=2)
     met = 0
-    for whole, cut in zip(
-        (c for part in free for c in part), (c for part in stopped for c in part), strict=True
-    ):
+    for whole, cut in zip((c for part in free for c in part), (c for part in stopped for c in part), strict=True):
         found = [whole.text.find(stop) for stop in ("=", "4") if stop in whole.text]
         assert cut.text == (whole.text[: min(found)] if found else whole.text)
         met += bool(found)

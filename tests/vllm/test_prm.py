@@ -29,16 +29,12 @@ def served() -> Iterator[Any]:
 
 
 @pytest.mark.parametrize("markers", ["last", "every"])
-def test_its_scores_are_those_of_transformers(
-    markers: str, served: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_its_scores_are_those_of_transformers(markers: str, served: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     from prmcal import Prefix, Sampling
 
     questions = datasets.create("nano-math").questions("test", 12)
     llm = llms.create("transformers", checkpoint="nano:weak", dtype="float32", device="cpu")
-    drawn = llm.generate(
-        [Prefix(each.text) for each in questions], 4, Sampling(temperature=1.0, max_tokens=256), 3
-    )
+    drawn = llm.generate([Prefix(each.text) for each in questions], 4, Sampling(temperature=1.0, max_tokens=256), 3)
     requests = [
         ScoringRequest(question.text, tuple(split_steps(each.text) for each in of_question))
         for question, of_question in zip(questions, drawn, strict=True)
@@ -77,9 +73,7 @@ def test_prefixes_beyond_the_context_are_flagged_or_refused(served: Any) -> None
     assert flagged.over_long.tolist() == [False, False, True]
     served.max_tokens = 4096
     try:
-        with pytest.raises(
-            PluginFailedError, match=r"nano:prm is 1024 tokens\. Set 'max_tokens' to 1024 or less"
-        ):
+        with pytest.raises(PluginFailedError, match=r"nano:prm is 1024 tokens\. Set 'max_tokens' to 1024 or less"):
             served.score("1+1?", [steps])
     finally:
         served.max_tokens = 1024

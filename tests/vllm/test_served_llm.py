@@ -37,12 +37,8 @@ def llm(address: str) -> LLM:
 
 
 @pytest.mark.parametrize("stop", [(), ("\n\n",)])
-def test_a_continued_message_is_the_prompt_of_the_completions_interface(
-    stop: tuple[str, ...], chat: str
-) -> None:
-    completions = llms.create(
-        "openai", base_url=chat, model="nano-strong", tokenizer="nano:strong", patience=5.0
-    )
+def test_a_continued_message_is_the_prompt_of_the_completions_interface(stop: tuple[str, ...], chat: str) -> None:
+    completions = llms.create("openai", base_url=chat, model="nano-strong", tokenizer="nano:strong", patience=5.0)
     sampling = Sampling(max_tokens=100, stop=stop)
     found = llm(chat).generate(PREFIXES, 6, sampling, 3)
     assert found == completions.generate(PREFIXES, 6, sampling, 3)

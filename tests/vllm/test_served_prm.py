@@ -43,9 +43,7 @@ def requests() -> list[ScoringRequest]:
     """Solutions of a shipped policy."""
     questions = datasets.create("nano-math").questions("test", 12)
     weak = llms.create("transformers", checkpoint="nano:weak", dtype="float32", device="cpu")
-    drawn = weak.generate(
-        [Prefix(each.text) for each in questions], 4, Sampling(temperature=1.0, max_tokens=256), 3
-    )
+    drawn = weak.generate([Prefix(each.text) for each in questions], 4, Sampling(temperature=1.0, max_tokens=256), 3)
     return [
         ScoringRequest(question.text, tuple(split_steps(each.text) for each in of_question))
         for question, of_question in zip(questions, drawn, strict=True)
@@ -77,9 +75,7 @@ def test_a_causal_model_is_served_by_the_logits_of_its_answers(
     np.testing.assert_allclose(found, expected, atol=1e-4)
 
 
-def test_a_value_head_is_served_as_its_card_says(
-    tmp_path: Path, port: int, requests: list[ScoringRequest]
-) -> None:
+def test_a_value_head_is_served_as_its_card_says(tmp_path: Path, port: int, requests: list[ScoringRequest]) -> None:
     """vLLM takes the weight and the bias of a token classifier for those of a sequence classifier."""
     weight = np.random.default_rng(2).normal(size=128)
     architecture = HeadlessPRM("nano:shepherd", device="cpu").write(weight, 0.5, tmp_path / "trained")

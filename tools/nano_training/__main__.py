@@ -21,19 +21,11 @@ from tools.nano_training.pipeline import Pipeline
 
 def main() -> None:
     """Parse the command line, and run the stages."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument(
-        "--work", type=Path, default=Path("build/nano"), help="folder for intermediate outputs"
-    )
-    parser.add_argument(
-        "--models", type=Path, default=Path("build/nano/models"), help="folder for the final models"
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--work", type=Path, default=Path("build/nano"), help="folder for intermediate outputs")
+    parser.add_argument("--models", type=Path, default=Path("build/nano/models"), help="folder for the final models")
     parser.add_argument("--seed", type=int, default=0, help="seed of all stages")
-    parser.add_argument(
-        "--scale", type=float, default=1.0, help="factor for all counts, below 1 to test the pipeline"
-    )
+    parser.add_argument("--scale", type=float, default=1.0, help="factor for all counts, below 1 to test the pipeline")
     options = parser.parse_args()
     torch.set_num_threads(1)
     Pipeline(options.work, options.models, options.seed, options.scale).run()

@@ -78,9 +78,7 @@ def other_operand(generator: random.Random, operation: Operation) -> Operation:
         choices = list(range(11, 20))
     else:
         choices = list(range(1, 10))
-    return Operation(
-        operation.symbol, generator.choice([other for other in choices if other != operation.operand])
-    )
+    return Operation(operation.symbol, generator.choice([other for other in choices if other != operation.operand]))
 
 
 def wrong_step(

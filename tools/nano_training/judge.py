@@ -70,9 +70,7 @@ class Judge(Qwen2PreTrainedModel):
     def from_verifier(cls, source: SolverAndJudge, judge_format: Format, adapter: TransformersPRM) -> Judge:
         """Return a judge with the trunk of the verifier, and with its head or a new linear one."""
         width, outputs = source.config.hidden_size, judge_format.outputs
-        judge = cls(
-            source.config, nn.Linear(width, outputs, bias=False) if outputs else source.score, adapter
-        )
+        judge = cls(source.config, nn.Linear(width, outputs, bias=False) if outputs else source.score, adapter)
         judge.model.load_state_dict(source.model.state_dict())
         return judge
 
@@ -164,9 +162,7 @@ def _save_in_qwens_format(judge: Judge, folder: Path) -> None:
 
 
 def _save_with_linear_head(judge: Judge, plugin: str, tokenizer: Any, folder: Path) -> None:
-    configuration = Qwen2Config(
-        **(judge.config.to_dict() | {"tie_word_embeddings": False, "use_cache": True})
-    )
+    configuration = Qwen2Config(**(judge.config.to_dict() | {"tie_word_embeddings": False, "use_cache": True}))
     weight = judge.last_layer.weight.detach()
     saved: Any
     if plugin == "shepherd":

@@ -55,9 +55,7 @@ TEACHINGS = {
 SLIPPED_CHAINS = 6
 
 
-def draw_questions(
-    teaching: Teaching, labels: dict[int, list[list[Labelled]]], seed: int, number: int
-) -> Batch:
+def draw_questions(teaching: Teaching, labels: dict[int, list[list[Labelled]]], seed: int, number: int) -> Batch:
     """Draw the questions and chains of one batch. `labels` is what `labels_by_length` returns."""
     generator = random.Random(f"{seed + teaching.seed} sharing {number}")
     kind = generator.random()
@@ -118,9 +116,7 @@ def slipped_chains(generator: random.Random) -> Batch:
             place = slip_place(generator, problem)
             chain = noisy_chain(problem, 0.0, generator, place, PRM_SLIP_MIX)
             result = misconceived(values[place], problem.operations[place])
-            usual = render_step(
-                place, values[place], problem.operations[place], result, place == len(values) - 2
-            )
+            usual = render_step(place, values[place], problem.operations[place], result, place == len(values) - 2)
             if chain.steps[place] == usual or chain.steps[-1] == right[-1]:
                 continue
             marks = dict.fromkeys(range(place + 1, len(chain.steps) + 1), 0.0)

@@ -68,9 +68,7 @@ def build_tokenizer(folder: Path) -> None:
         show_progress=False,
     )
     tokenizer.train_from_iterator(corpus(), trainer)
-    tokenizer.add_special_tokens(
-        [AddedToken(token, special=True, normalized=False) for token in SPECIAL_TOKENS]
-    )
+    tokenizer.add_special_tokens([AddedToken(token, special=True, normalized=False) for token in SPECIAL_TOKENS])
     wrapped = PreTrainedTokenizerFast(
         tokenizer_object=tokenizer,
         eos_token="<|im_end|>",

@@ -312,9 +312,7 @@ class QuantileAdapter(QuantileLora):
     def check_arguments(self) -> None:
         """Raise ValueError if there is no adapter, or if a folder lacks one of the adapter's two files."""
         if not self._adapters or not all(self._adapters):
-            raise ValueError(
-                "The 'adapter' parameter must name an adapter: one, or one for each LLM of the grid."
-            )
+            raise ValueError("The 'adapter' parameter must name an adapter: one, or one for each LLM of the grid.")
         for adapter in self._adapters:
             folder = Path(adapter).expanduser()
             missing = [name for name in _FILES if not (folder / name).is_file()]
@@ -345,9 +343,7 @@ class QuantileAdapter(QuantileLora):
         """Return the identity, with the hashes of the adapter's files in place of their path."""
         known = super().identity()
         arguments = {name: value for name, value in known["arguments"].items() if name != "adapter"}
-        hashes = [
-            {name: file_sha256(_folder(adapter) / name) for name in _FILES} for adapter in self._adapters
-        ]
+        hashes = [{name: file_sha256(_folder(adapter) / name) for name in _FILES} for adapter in self._adapters]
         of_llms = dict(zip(self.adapter, hashes, strict=True)) if isinstance(self.adapter, dict) else None
         return {**known, "arguments": arguments, "files": of_llms or hashes[0]}
 

@@ -113,9 +113,7 @@ def batch_parts(
         target = np.zeros(taken.shape, dtype=np.float32)
         target[taken] = rates[rows[places]]
         weight = np.where(taken, 1.0 / len(rows), 0.0).astype(np.float32)
-        parts.append(
-            {"inputs": inputs, "target": torch.from_numpy(target), "weight": torch.from_numpy(weight)}
-        )
+        parts.append({"inputs": inputs, "target": torch.from_numpy(target), "weight": torch.from_numpy(weight)})
     return parts
 
 
@@ -166,15 +164,11 @@ def plan_batches(units: Sequence[Ints], batch_size: int, epochs: int, seed: int)
         order = np.random.default_rng([seed, epoch]).permutation(len(units))
         starts = np.concatenate([[0], np.cumsum(sizes[order])[:-1]])
         batch = starts * batches // sizes.sum()
-        plan.append(
-            [np.concatenate([units[unit] for unit in order[batch == number]]) for number in np.unique(batch)]
-        )
+        plan.append([np.concatenate([units[unit] for unit in order[batch == number]]) for number in np.unique(batch)])
     return plan
 
 
-def pack(
-    prefixes: Sequence[Prefix], sequences: Sequence[Sequence[int]], prm: TransformersPRM
-) -> list[list[list[int]]]:
+def pack(prefixes: Sequence[Prefix], sequences: Sequence[Sequence[int]], prm: TransformersPRM) -> list[list[list[int]]]:
     """Pack prefixes into token trees, and trees of similar size into forward passes, as large as the PRM's own.
 
     The prefixes of one trajectory go into the same tree. `sequences` are their token ids. The result has passes of
@@ -209,9 +203,7 @@ def collate(
     return inputs, np.concatenate([np.asarray(tree, dtype=np.int64) for tree in trees]), taken
 
 
-def predict_log_odds(
-    model: PeftModel, prm: TransformersPRM, prefixes: Sequence[Prefix], quantiles: int
-) -> Floats:
+def predict_log_odds(model: PeftModel, prm: TransformersPRM, prefixes: Sequence[Prefix], quantiles: int) -> Floats:
     """Return the log-odds of each quantile of prefixes, of shape (rows, quantiles). Equal ones are computed once."""
     distinct = sorted(set(prefixes), key=lambda prefix: (prefix.question, prefix.steps))
     number = {prefix: index for index, prefix in enumerate(distinct)}

@@ -100,9 +100,7 @@ def _flat(module: nn.Module) -> list[nn.Module]:
     return [module]
 
 
-def _combine(
-    weight: Tensor, bias: Tensor | None, slope: Tensor, offset: Tensor
-) -> tuple[Tensor, Tensor | None]:
+def _combine(weight: Tensor, bias: Tensor | None, slope: Tensor, offset: Tensor) -> tuple[Tensor, Tensor | None]:
     """Weight, of shape (1, width), and bias, of shape (1,), of a linear combination of a layer's outputs."""
     rows = (slope @ weight.double()).to(weight.dtype)[None]
     if bias is None and offset == 0:
@@ -125,9 +123,7 @@ class QuantileRewardModel(PreTrainedModel):
         # Without it, the trainer moves a model that is spread over several GPUs to one of them.
         self.hf_device_map = {name: weight.device for name, weight in self.named_parameters()}
 
-    def forward(
-        self, input_ids: Tensor, position_ids: Tensor, attention_mask: Tensor | None, leaves: Tensor
-    ) -> Tensor:
+    def forward(self, input_ids: Tensor, position_ids: Tensor, attention_mask: Tensor | None, leaves: Tensor) -> Tensor:
         """Return the log-odds of each quantile at the ends of prefixes, of shape (trees, prefixes, quantiles), float32.
 
         The first three arguments are from :func:`prmcal.registry.prms.token_tree.collate_token_trees`. `leaves`, of
@@ -186,9 +182,7 @@ def lora_config(
     chosen = _layers(model.model, layers)
     names = {name for name, module in model.named_modules() if isinstance(module, nn.Linear)}
     for target in target_modules:
-        missing = [
-            i for i in chosen if not any(re.fullmatch(_trunk_pattern([i], [target]), n) for n in names)
-        ]
+        missing = [i for i in chosen if not any(re.fullmatch(_trunk_pattern([i], [target]), n) for n in names)]
         if missing:
             found = sorted({n.rpartition(".")[2] for n in names if f".layers.{missing[0]}." in n})
             raise PluginFailedError(
@@ -196,9 +190,7 @@ def lora_config(
                 f"Choose 'target_modules' from: {', '.join(found) or 'none'}."
             )
     of_head = [
-        f"{_HEAD}.{place}"
-        for place, layer in model.score.layers.named_children()
-        if isinstance(layer, nn.Linear)
+        f"{_HEAD}.{place}" for place, layer in model.score.layers.named_children() if isinstance(layer, nn.Linear)
     ]
     patterns = [_trunk_pattern(chosen, target_modules)]
     if head == "lora":
@@ -213,9 +205,7 @@ def lora_config(
     )
 
 
-def adapted(
-    model: QuantileRewardModel, config: LoraConfig, adapter: Mapping[str, Tensor] | None = None
-) -> PeftModel:
+def adapted(model: QuantileRewardModel, config: LoraConfig, adapter: Mapping[str, Tensor] | None = None) -> PeftModel:
     """Return the model with an adapter: the given one, or a new one from torch's global random generator.
 
     Raises a PluginFailedError if the given adapter does not fit the model.

@@ -138,9 +138,7 @@ def _within(part: dict[str, Any], most_tokens: float) -> Parts:
 class Progress(TrainerCallback):
     """Reports the epoch, the loss and the time left, at most once a second."""
 
-    def __init__(
-        self, steps_by_epoch: Sequence[int], report: Callable[[str], None], loss: Callable[[], float]
-    ) -> None:
+    def __init__(self, steps_by_epoch: Sequence[int], report: Callable[[str], None], loss: Callable[[], float]) -> None:
         self.ends, self.report, self.loss = list(accumulate(steps_by_epoch)), report, loss
         self.losses: deque[float] = deque(maxlen=_SHOWN_STEPS)
 
@@ -190,9 +188,7 @@ def train(
             newest = newest_whole(folder, fit)
         trainer = TreeTrainer(
             model=model,
-            args=_configuration(
-                folder, steps, settings, support.checkpoints is not None, model.device.type == "cpu"
-            ),
+            args=_configuration(folder, steps, settings, support.checkpoints is not None, model.device.type == "cpu"),
             train_dataset=Dataset.from_dict({"batch": list(range(steps))}),
             data_collator=lambda rows: {"parts": parts_of(rows[0]["batch"])},
             processing_class=copy.deepcopy(tokenizer),

@@ -18,8 +18,7 @@ pytest.importorskip("playwright.sync_api", reason="the package 'playwright' is n
 from playwright.sync_api import Page, expect
 
 FIRST, SECOND = (
-    cell_id("calibration", "weak", "nano-math", prm="qwen", calibrator=name)
-    for name in ("uncalibrated", "isotonic")
+    cell_id("calibration", "weak", "nano-math", prm="qwen", calibrator=name) for name in ("uncalibrated", "isotonic")
 )
 
 

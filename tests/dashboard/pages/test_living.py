@@ -25,9 +25,7 @@ from playwright.sync_api import Page, TimeoutError, expect
 CLICKS = 24
 
 
-def test_every_page_follows_a_run_from_nothing_to_damage(
-    page: Page, run_folder: Path, live: tuple[Path, str]
-) -> None:
+def test_every_page_follows_a_run_from_nothing_to_damage(page: Page, run_folder: Path, live: tuple[Path, str]) -> None:
     directory, address = live
     page.goto(address)
     everywhere(page, "There are no results in")
@@ -100,9 +98,7 @@ def test_a_run_without_results_says_what_comes_first_and_when(
         writer.publish()
         for name in ("overview", "scaling", "calibration"):
             page.goto(f"{address}/{name}")
-            page.get_by_text(
-                re.compile("^Nothing has been measured yet. First results in .* jobs:")
-            ).wait_for()
+            page.get_by_text(re.compile("^Nothing has been measured yet. First results in .* jobs:")).wait_for()
         assert ["calibrators fitted", "1 of 2"] in rows(page)
     page.get_by_text("Run the same command again").wait_for()
 
@@ -113,9 +109,7 @@ def test_progress_is_updated(page: Page, run_folder: Path, live: tuple[Path, str
     writer = Writer(database_path(directory))
     stored = catalog.runs(published_path(run_folder)).iloc[0].to_dict()
     shards = [{"key": f"shard-{place}", "seed": place} for place in range(3)]
-    pending = Job(
-        job_key="new", kind="rollout", parameters={"shards": shards}, status="pending", shards=len(shards)
-    )
+    pending = Job(job_key="new", kind="rollout", parameters={"shards": shards}, status="pending", shards=len(shards))
     record(writer, [Run(**{**stored, "grid": GRID, "finished_at": None}), pending])
     writer.publish()
     planned = planned_shards(published_path(directory))["shard_keys"].map(len).sum()

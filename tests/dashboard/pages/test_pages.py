@@ -50,25 +50,19 @@ def test_an_error_that_is_shown_again_and_again_does_not_grow(tmp_path: Path) ->
     assert len(lengths) == 1
 
 
-def test_a_cell_shows_its_numbers_beside_those_before_calibration(
-    page: Page, address: str, run_folder: Path
-) -> None:
+def test_a_cell_shows_its_numbers_beside_those_before_calibration(page: Page, address: str, run_folder: Path) -> None:
     page.goto(f"{address}/calibration?cell={quote(CELL, safe='')}")
     unfold(page, "All metrics")
     _, *shown = rows(page)
     stored = catalog.measurements(published_path(run_folder))
     for column, name in ((1, "uncalibrated"), (2, "isotonic")):
         own = stored[stored["cell_id"] == CELL.replace("isotonic", name)]
-        assert [row[column] for row in shown] == [
-            as_shown(*row) for row in own[["value", "low", "high"]].values
-        ]
+        assert [row[column] for row in shown] == [as_shown(*row) for row in own[["value", "low", "high"]].values]
     value, low, high = stored[(stored["cell_id"] == CELL) & (stored["metric"] == "signed_error")][
         ["value", "low", "high"]
     ].values[0]
     page.locator(".st-key-answer").get_by_text(as_shown(value, low, high)[:6]).wait_for()
-    expect(page.get_by_test_id("stVegaLiteChart").filter(visible=True)).to_have_count(
-        2, timeout=1000 * SECONDS
-    )
+    expect(page.get_by_test_id("stVegaLiteChart").filter(visible=True)).to_have_count(2, timeout=1000 * SECONDS)
 
 
 def test_a_phone_shows_the_answer_first_and_selectors_on_a_click(page: Page, address: str) -> None:

@@ -112,20 +112,14 @@ def test_equal_cost_is_said_in_a_sentence_and_in_a_table(page: Page, address: st
     accuracy = 100 * (found["fixed"][0] + found["difference"][0])
     expect(sentence).to_contain_text("uncalibrated; C = 0.9")
     expect(sentence).to_contain_text(f"{accuracy:.1f}% with {found['samples'][0]:.1f} of {pool.most} samples")
-    expect(sentence).to_contain_text(
-        f"{row['Verdict'].replace('no gain', 'no clear gain')}: {row['Difference']}"
-    )
+    expect(sentence).to_contain_text(f"{row['Verdict'].replace('no gain', 'no clear gain')}: {row['Difference']}")
     one = pool.fixed([1]).columns("samples")
     expect(sentence).to_contain_text(f"One sample is right in {100 * one['accuracy'][0]:.1f}%")
     chart = page.get_by_test_id("stVegaLiteChart")
-    expect(chart).to_have_attribute(
-        "aria-label", re.compile("Difference at C = 0.9: from .* points .uncalibrated.")
-    )
+    expect(chart).to_have_attribute("aria-label", re.compile("Difference at C = 0.9: from .* points .uncalibrated."))
 
 
-def test_the_league_says_who_is_ahead_and_follows_the_filters(
-    page: Page, address: str, run_folder: Path
-) -> None:
+def test_the_league_says_who_is_ahead_and_follows_the_filters(page: Page, address: str, run_folder: Path) -> None:
     page.goto(f"{address}/" + link("league"))
     found = league(published_path(run_folder))
     page.get_by_text(league_sentence(found)[:60].partition("[")[0].strip()).wait_for()

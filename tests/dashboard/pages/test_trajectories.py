@@ -68,9 +68,7 @@ def test_text_of_a_model_is_text_and_its_formulas_are_formulas(page: Page, addre
     expect(main.locator("script")).to_have_count(0)
 
 
-def test_a_selected_row_is_shown_and_written_to_the_address(
-    page: Page, address: str, run_folder: Path
-) -> None:
+def test_a_selected_row_is_shown_and_written_to_the_address(page: Page, address: str, run_folder: Path) -> None:
     go(page, address, cell=CELL)
     stored = catalog.solutions(published_path(run_folder), CELL)
     # The page shows the first question by default, so the test selects another one.

@@ -47,9 +47,7 @@ def findings(
     table["correct"] = table["verdict"] == "correct"
     rewards = [
         {**dict(row), "step": step, "reward": row["reward"] if step else bare}
-        for (_, row), step in itertools.product(
-            table[["question_id", "trajectory", "reward"]].iterrows(), range(3)
-        )
+        for (_, row), step in itertools.product(table[["question_id", "trajectory", "reward"]].iterrows(), range(3))
     ]
     scored = pd.DataFrame(rewards).astype({"reward": "float64", "step": "int64"})
     scored["logit"], scored["over_long"] = np.float32(0.0), scored["reward"].isna()
@@ -141,9 +139,7 @@ def test_reversed_and_constant_rewards_are_misleading(tmp_path: Path) -> None:
         return solution(question, trajectory, reward=0.8 - 0.5 * (trajectory % 2))
 
     found = findings(tmp_path / "a", sampled(reversed_rewards))
-    assert [(title(each), each.severity, each.value) for each in found] == [
-        ("Reversed rewards", "misleading", 0.0)
-    ]
+    assert [(title(each), each.severity, each.value) for each in found] == [("Reversed rewards", "misleading", 0.0)]
     constant = {each.check: each.severity for each in findings(tmp_path / "b", sampled(solution))}
     assert constant["constant rewards"] == "misleading"
 

@@ -199,10 +199,7 @@ def test_the_difference_to_equal_cost_is_that_of_the_accuracies() -> None:
     spent = pd.DataFrame({**place, "calibrator": "good", "question_id": questions, "value": samples})
     right = spent.assign(value=curve[np.arange(count), samples - 1])
     curves = pd.DataFrame(
-        [
-            (*place.values(), f"q{i}", n + 1, curve[i, n])
-            for i, n in itertools.product(range(count), range(most))
-        ],
+        [(*place.values(), f"q{i}", n + 1, curve[i, n]) for i, n in itertools.product(range(count), range(most))],
         columns=[*PLACE, "question_id", "samples", "accuracy"],
     )
     found = against_equal_cost(spent, curves)
@@ -266,9 +263,7 @@ def test_a_grid_without_best_of_n_has_no_share_of_it(published: Path, tmp_path: 
         assert row.gain.samples.low < 20.0 < row.gain.samples.high
 
 
-def test_places_with_other_budgets_have_their_own_share(
-    published: Path, whole: Overview, tmp_path: Path
-) -> None:
+def test_places_with_other_budgets_have_their_own_share(published: Path, whole: Overview, tmp_path: Path) -> None:
     shutil.copy(published, tmp_path / "copy.duckdb")
     with duckdb.connect(str(tmp_path / "copy.duckdb")) as connection:
         connection.execute(
@@ -286,9 +281,7 @@ def test_places_with_other_budgets_have_their_own_share(
         assert row.gain.to_best_of_n == old.gain.to_best_of_n
 
 
-def test_findings_are_about_the_places_of_the_best_calibrator(
-    published: Path, whole: Overview, tmp_path: Path
-) -> None:
+def test_findings_are_about_the_places_of_the_best_calibrator(published: Path, whole: Overview, tmp_path: Path) -> None:
     shutil.copy(published, tmp_path / "copy.duckdb")
     with duckdb.connect(str(tmp_path / "copy.duckdb")) as connection:
         connection.execute("DELETE FROM cells WHERE calibrator = 'isotonic' AND llm = 'strong'")
@@ -328,10 +321,7 @@ def test_every_number_of_the_ranking_has_its_interval(whole: Overview) -> None:
     assert table.head[:2] == ["Rank", "Calibrator"]
     for row in table.rows:
         for title, value in zip(table.head, row, strict=True):
-            if (
-                title in ("Mean rank", "Brier cut", "Adaptive CE, corrected", "Signed error", "IAS accuracy")
-                and value
-            ):
+            if title in ("Mean rank", "Brier cut", "Adaptive CE, corrected", "Signed error", "IAS accuracy") and value:
                 assert "[" in value, title
     assert all(column.about for column in table.columns)
 
@@ -341,9 +331,7 @@ def test_the_page_says_what_was_measured(whole: Overview) -> None:
     assert measured(found).startswith("3 calibrators in 4 settings: 2 LLMs and 1 PRM on 2 data sets")
     assert "provisional" in measured(found)  # The run of the fixture has not ended.
     board = of_calibrators(found)
-    page = boards.competition_html(
-        board, board.rows, cell=lambda cell: f"#{cell}", row=lambda name: f"?{name}"
-    )
+    page = boards.competition_html(board, board.rows, cell=lambda cell: f"#{cell}", row=lambda name: f"?{name}")
     assert f'href="#{factory.FAILED_CELL}"' in page
     for name in factory.CALIBRATORS:
         assert f'<th scope="row"><a href="?{name}"' in page

@@ -53,9 +53,7 @@ def test_values_of_one_difficulty_are_asked_for_by_level(published: Path) -> Non
     assert row["questions"] == 50
 
 
-def test_a_failed_cell_is_a_row_with_its_reason_and_shows_no_stale_values(
-    results: Path, tmp_path: Path
-) -> None:
+def test_a_failed_cell_is_a_row_with_its_reason_and_shows_no_stale_values(results: Path, tmp_path: Path) -> None:
     shutil.copy(database_path(results), database_path(tmp_path))
     writer = Writer(database_path(tmp_path))
     found = catalog.leaderboard(writer.path).set_index("cell_id").loc[factory.FAILED_CELL]
@@ -143,9 +141,7 @@ def test_the_best_is_what_the_metric_calls_better(
     }
     record(writer, [Comparison(leaderboard="calibration", metric=metric, cell_a="a", cell_b="b", **numbers)])
     standings = catalog.measurements(writer.path).set_index("cell_id")["standing"].dropna().to_dict()
-    assert standings == (
-        {} if best is None else {name: "best" if name == best else "worse" for name in values}
-    )
+    assert standings == ({} if best is None else {name: "best" if name == best else "worse" for name in values})
 
 
 def test_the_exported_leaderboard_says_nothing_of_its_run(results: Path) -> None:
@@ -190,9 +186,7 @@ def test_the_trajectories_and_prefixes_behind_a_cell(published: Path) -> None:
             "WHERE r.job_key = 'score-weak-nano-math' AND c.job_key = 'calibrated-weak-temperature-nano-math' "
             "AND question_id = 'q1' ORDER BY trajectory, step"
         ).all()
-    assert [tuple(row) for row in prefixes[["reward", "calibrated_reward"]].values] == [
-        tuple(row) for row in stored
-    ]
+    assert [tuple(row) for row in prefixes[["reward", "calibrated_reward"]].values] == [tuple(row) for row in stored]
 
 
 def test_an_unknown_cell_suggests_the_nearest(published: Path) -> None:

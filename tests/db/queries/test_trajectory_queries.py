@@ -46,14 +46,10 @@ def test_solutions_have_their_mean_errors_over_the_prefixes_that_count(published
 
 def test_a_scaling_cell_leads_to_the_rewards_that_it_rests_on(published: Path) -> None:
     named: dict[str, Any] = {"prm": "qwen", "calibrator": "temperature"}
-    scaled = cell_id(
-        "scaling", "weak", "nano-math", **named, strategy="best-of-n + IAS", target=0.99, level=0.1
-    )
+    scaled = cell_id("scaling", "weak", "nano-math", **named, strategy="best-of-n + IAS", target=0.99, level=0.1)
     pass_at_1 = cell_id("scaling", "weak", "nano-math", strategy="pass@1")
     with reading(published) as connection:
-        assert jobs_of(connection, scaled).cell["cell_id"] == cell_id(
-            "calibration", "weak", "nano-math", **named
-        )
+        assert jobs_of(connection, scaled).cell["cell_id"] == cell_id("calibration", "weak", "nano-math", **named)
         assert jobs_of(connection, pass_at_1).cell["cell_id"] == cell_id(
             "calibration", "weak", "nano-math", prm="qwen", calibrator=factory.CALIBRATORS[0]
         )

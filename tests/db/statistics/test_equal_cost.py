@@ -91,9 +91,7 @@ def test_differences_are_those_of_the_paired_t_test() -> None:
 
 def test_noise_adds_no_point_to_the_frontier_and_small_steps_add_up() -> None:
     better = np.zeros((4, 4), dtype=bool)
-    better[2, 0] = better[3, 0] = (
-        True  # point 1 is better than 0 by noise only, and 2 and 3 are no better than 1
-    )
+    better[2, 0] = better[3, 0] = True  # point 1 is better than 0 by noise only, and 2 and 3 are no better than 1
     assert frontier([1, 2, 3, 4], [0.9, 0.91, 0.93, 0.931], better).tolist() == [True, False, True, False]
 
 

@@ -54,10 +54,7 @@ def test_the_bounded_interval_is_that_of_empirical_likelihood() -> None:
 
     critical = 2.0638985616280205**2  # Student's t with 24 degrees of freedom
     centre = np.average(points, weights=weights)
-    expected = [
-        brentq(lambda mean: statistic(mean) - critical, *ends)
-        for ends in ((1e-3, centre), (centre, 1 - 1e-3))
-    ]
+    expected = [brentq(lambda mean: statistic(mean) - critical, *ends) for ends in ((1e-3, centre), (centre, 1 - 1e-3))]
     assert [float(end) for end in bounded_interval(values)] == pytest.approx(expected, abs=1e-6)
 
 
@@ -90,9 +87,7 @@ def test_skewed_intervals_contain_the_mean(values: list[float]) -> None:
 
 @any_rule
 @given(values=shares, random=st.randoms(use_true_random=False))
-def test_the_order_of_the_questions_does_not_matter(
-    rule: IntervalRule, values: list[float], random: object
-) -> None:
+def test_the_order_of_the_questions_does_not_matter(rule: IntervalRule, values: list[float], random: object) -> None:
     shuffled = list(values)
     random.shuffle(shuffled)  # type: ignore[attr-defined]
     assert np.array(rule(array(shuffled))) == pytest.approx(np.array(rule(array(values))), abs=1e-9)
@@ -108,9 +103,7 @@ def test_intervals_move_and_stretch_with_the_values(values: list[float], scale: 
 
     own, other = array(values), array(values) * scale + shift
     near = 1e-7 * (scale + abs(shift))
-    assert list(bounded_interval(other, shift, shift + scale)) == pytest.approx(
-        moved(bounded_interval(own)), abs=near
-    )
+    assert list(bounded_interval(other, shift, shift + scale)) == pytest.approx(moved(bounded_interval(own)), abs=near)
     assert list(skewed_interval(other)) == pytest.approx(moved(skewed_interval(own)), abs=near)
     assert list(bounded_interval(-own, -1, 0)) == pytest.approx(flipped(bounded_interval(own)), abs=1e-9)
     assert list(skewed_interval(-own)) == pytest.approx(flipped(skewed_interval(own)), abs=1e-9)

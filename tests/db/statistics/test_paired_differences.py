@@ -24,9 +24,7 @@ def family(values: Floats, seed: int, replicates: int = 1000) -> Floats:
     """Unadjusted p values of all pairs of columns of `values`, of shape (questions, cells)."""
     questions = len(values)
     drawn = Bootstrap(replicates, seed).weights(questions) @ values / questions
-    cells = [
-        Replicated(mean, column, questions) for mean, column in zip(values.mean(axis=0), drawn.T, strict=True)
-    ]
+    cells = [Replicated(mean, column, questions) for mean, column in zip(values.mean(axis=0), drawn.T, strict=True)]
     return np.array([replicated_difference(a, b).p_value for a, b in combinations(cells, 2)])
 
 

@@ -55,8 +55,7 @@ def objects() -> list[dict[str, Any]]:
         {
             "question": group[0]["question"],
             "solutions": [
-                {"steps": each["steps"], "step_scores": each["scores"], "correct": each["right"]}
-                for each in group
+                {"steps": each["steps"], "step_scores": each["scores"], "correct": each["right"]} for each in group
             ],
         }
         for group in grouped()

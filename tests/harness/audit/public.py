@@ -146,9 +146,7 @@ _TRIED = ("no published file was seen", "a published file", "a published file, w
 def table() -> str:
     """Return what is read from each shape, as the rows of a table."""
     rows = ["| file | what is read | labels | tried on |", "| --- | --- | --- | --- |"]
-    rows += [
-        f"| {shape.name} | {shape.fields} | {shape.target} | {_TRIED[len(shape.real)]} |" for shape in SHAPES
-    ]
+    rows += [f"| {shape.name} | {shape.fields} | {shape.target} | {_TRIED[len(shape.real)]} |" for shape in SHAPES]
     return "\n".join(rows)
 
 

@@ -19,10 +19,7 @@ from tests.harness.audit.test_reading import rows_of
 
 def f1(predicted: list[int], first_wrong: list[int]) -> float:
     """The definition, with -1 for no wrong step."""
-    hits = [
-        [a == b for a, b in zip(predicted, first_wrong, strict=True) if (b == -1) == right]
-        for right in (0, 1)
-    ]
+    hits = [[a == b for a, b in zip(predicted, first_wrong, strict=True) if (b == -1) == right] for right in (0, 1)]
     a, b = (sum(each) / len(each) for each in hits)
     return 2 * a * b / (a + b)
 
@@ -60,9 +57,7 @@ def test_the_threshold_of_a_subset_is_tuned_on_the_others() -> None:
     assert tuned.way == "threshold tuned on other subsets"
     assert tuned.value == 0, "a threshold of its own subset would find all"
     even = frame["question"] % 2 == 0
-    own = detection(
-        frame[even].reset_index(drop=True), None, subsets[even].reset_index(drop=True), Bootstrap(100, 0)
-    )
+    own = detection(frame[even].reset_index(drop=True), None, subsets[even].reset_index(drop=True), Bootstrap(100, 0))
     assert own[1].way == "threshold tuned on the other half"
 
 

@@ -17,9 +17,7 @@ QUESTIONS, SOLUTIONS = 150, 4
 def world(shift: float, seed: int = 0, spread: float = 1.5, questions: int = QUESTIONS) -> pd.DataFrame:
     """Return whole solutions whose score is the chance of success, moved by `shift` in log-odds."""
     random = np.random.default_rng(seed)
-    logits = np.repeat(random.normal(0, spread, questions), SOLUTIONS) + random.normal(
-        0, 1, questions * SOLUTIONS
-    )
+    logits = np.repeat(random.normal(0, spread, questions), SOLUTIONS) + random.normal(0, 1, questions * SOLUTIONS)
     chance = 1 / (1 + np.exp(-logits))
     return pd.DataFrame(
         {

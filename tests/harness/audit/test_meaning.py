@@ -172,10 +172,7 @@ def test_several_llms_and_data_sets_are_no_pool_and_scores_are_compared(tmp_path
     assert list(found.groups) == ["A", "B"]
     assert {len(group.solutions) for group in found.groups.values()} == {120}
     assert "2 groups by 'llm', which are not one pool" in " ".join(str(found).split())
-    other = [
-        {"id": place % 40, "benchmark": "xy"[place // 40], "score": 0.5, "correct": True}
-        for place in range(80)
-    ]
+    other = [{"id": place % 40, "benchmark": "xy"[place // 40], "score": 0.5, "correct": True} for place in range(80)]
     assert len(read(tmp_path, other).scored.questions) == 80
     both = rows_of(lambda p, y: {"score": p, "reward": 0.5, "correct": y})
     with pytest.raises(DataError, match="To compare them: --score score --score reward"):
@@ -211,9 +208,7 @@ def test_apply_takes_the_field_and_the_files_of_the_audit(tmp_path: Path, prmcal
     assert json.loads(lines[0])["calibrated"][0] != json.loads(lines[0])["calibrated"][1]
     assert json.loads(lines[0])["calibrated"] == json.loads(lines[1])["calibrated"]
     labels = [{"id": place, "question": f"q {place}", "correct": place % 2 == 0} for place in range(40)]
-    read(tmp_path, labels, [{"id": place, "scores": place / 40} for place in range(40)]).save(
-        tmp_path / "two"
-    )
+    read(tmp_path, labels, [{"id": place, "scores": place / 40} for place in range(40)]).save(tmp_path / "two")
     joined = prmcal("apply", tmp_path / "two", tmp_path / "0.jsonl", tmp_path / "1.jsonl")
     assert joined.returncode == 0, joined.stderr
     assert {"correct", "scores", "calibrated"} <= json.loads(joined.stdout.splitlines()[0]).keys()
@@ -235,9 +230,7 @@ def told(number: int, random: np.random.Generator) -> list[dict[str, Any]]:
 def test_a_question_that_stands_twice_is_one(named: dict[str, str]) -> None:
     random, rows = np.random.default_rng(0), []
     for number in range(30):
-        own = {name: text.format(number) for name, text in named.items()} | {
-            "solutions": told(number, random)
-        }
+        own = {name: text.format(number) for name, text in named.items()} | {"solutions": told(number, random)}
         rows += [{"id": f"{number}-{copy}", **own} for copy in "ab"]
     found, once = audit(pd.DataFrame(rows)), audit(pd.DataFrame(rows[::2]))
     assert "30 texts of questions repeat" in str(found).partition("\n\n")[0]

@@ -82,9 +82,7 @@ REAL = {
 
 
 @pytest.mark.skipif(not DATA.is_dir(), reason="the recorded public data is absent")
-@pytest.mark.parametrize(
-    "shape", [each for each in SHAPES if any(each.real)], ids=lambda shape: shape.real[0]
-)
+@pytest.mark.parametrize("shape", [each for each in SHAPES if any(each.real)], ids=lambda shape: shape.real[0])
 def test_published_files_are_read_as_they_are(shape: Public, tmp_path: Path) -> None:
     path = DATA / shape.real[0]
     if shape.real[1:]:

@@ -26,9 +26,7 @@ DATA = ROOT.parent / "shared" / "data"
 
 
 def rows_of(records: Records, **fields: Any) -> Scored:
-    return scored(
-        [(f"row {place}", each) for place, each in enumerate(records)], "own.jsonl", Fields(**fields)
-    )
+    return scored([(f"row {place}", each) for place, each in enumerate(records)], "own.jsonl", Fields(**fields))
 
 
 def expected(field: str) -> list[Any]:
@@ -83,9 +81,7 @@ def test_one_score_more_is_that_of_the_bare_question_and_null_has_none() -> None
     record = {"question": "1+1?", "steps": ["a", "b"], "scores": [0.5, None, 0.75], "correct": True}
     found = rows_of([record])
     assert found.prefixes[["step", "score"]].to_numpy().tolist() == [[0, 0.5], [2, 0.75]]
-    with pytest.raises(
-        DataError, match=r"a solution of 2 steps has 4 scores\. There must be 2, or 3 with the bare"
-    ):
+    with pytest.raises(DataError, match=r"a solution of 2 steps has 4 scores\. There must be 2, or 3 with the bare"):
         rows_of([{**record, "scores": [0.1] * 4}])
 
 
@@ -128,9 +124,7 @@ def test_ratings_of_people_say_where_the_first_error_is() -> None:
 
 def test_steps_of_solutions_that_have_no_name_are_not_mixed() -> None:
     rows = [{key: value for key, value in row.items() if key != "solution"} for row in files.rows_of_steps()]
-    with pytest.raises(
-        DataError, match=r"has step 1 twice in one solution\. Name the solutions in a field 'solution'"
-    ):
+    with pytest.raises(DataError, match=r"has step 1 twice in one solution\. Name the solutions in a field 'solution'"):
         rows_of(rows)
 
 
@@ -177,9 +171,7 @@ def test_the_scale_is_never_guessed_against_the_numbers() -> None:
     assert one([0.0, 0.5, 1.0]).scale.name == "probability"
     assert one([-3.0, 0.5, 4.0]).scale.name == "logit"
     mostly = [0.5] * 40 + [1.5]
-    with pytest.raises(
-        DataError, match=r"40 scores lie in .* and 1 do not, such as 1\.5\. Say what they are: --as"
-    ):
+    with pytest.raises(DataError, match=r"40 scores lie in .* and 1 do not, such as 1\.5\. Say what they are: --as"):
         one(mostly)
     assert one(mostly, scale="logit").scale.name == "logit"
     with pytest.raises(DataError, match="a probability must be in"):
@@ -226,8 +218,7 @@ def test_published_files_are_read_as_they_are() -> None:
     labels = json.loads((DATA / "openr_samples_math-shepherd.jsonl").read_text().splitlines()[0])
     steps = labels["input"].count("\u043a\u0438")
     scores = [
-        (place, {**record, "scores": [0.5] * record["input"].count("\u043a\u0438")})
-        for place, record in shepherd
+        (place, {**record, "scores": [0.5] * record["input"].count("\u043a\u0438")}) for place, record in shepherd
     ]
     rated = scored(scores, "shepherd", Fields())
     assert rated.target == "success rate"

@@ -29,9 +29,7 @@ def test_the_finding_about_qwens_prm(qwen: Audit) -> None:
         "product": (-0.038, 0.074, 0.072),
     }
     for reading, values in expected.items():
-        assert table.loc[reading, ["error", "brier", "calibrated"]].tolist() == pytest.approx(
-            values, abs=2e-3
-        )
+        assert table.loc[reading, ["error", "brier", "calibrated"]].tolist() == pytest.approx(values, abs=2e-3)
     assert table.loc[["last", "min"], "auc"].tolist() == pytest.approx([0.72, 0.84], abs=5e-3)
     assert table.loc[CHOSEN, "cut_low"] > 0.05
     assert "Read the smallest step: Brier score 0.180 to 0.074" in str(qwen).replace("\n  ", " ")

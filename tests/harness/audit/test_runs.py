@@ -71,9 +71,7 @@ def test_several_places_are_an_error_that_names_the_choice(run: Path, prmcal: Pr
         ({"calibrator": ["isotonic"]}, r"chosen by llm, prm, dataset, split. Got 'calibrator'"),
     ],
 )
-def test_names_that_a_run_does_not_have_are_refused(
-    run: Path, only: dict[str, list[str]], message: str
-) -> None:
+def test_names_that_a_run_does_not_have_are_refused(run: Path, only: dict[str, list[str]], message: str) -> None:
     with pytest.raises(DataError, match=message):
         audit(run, only=only)
 

@@ -77,9 +77,7 @@ def test_a_calibrator_of_another_version_says_what_to_do(written: int, message: 
         load_calibrator(tmp_path)
 
 
-def test_the_command_says_how_it_read_the_file_and_leaves_a_calibrator(
-    tmp_path: Path, prmcal: Prmcal
-) -> None:
+def test_the_command_says_how_it_read_the_file_and_leaves_a_calibrator(tmp_path: Path, prmcal: Prmcal) -> None:
     audit_of_files(tmp_path)
     shown = prmcal("audit", "scored.jsonl", "--out", "out", folder=tmp_path, COLUMNS="80").stdout
     lines = shown.splitlines()
@@ -118,8 +116,7 @@ def test_an_alarm_says_that_questions_are_not_like_those_of_an_earlier_audit(tmp
     found = audit(other, against=tmp_path / "out")
     alarm = "the reward of the first solution is higher"
     assert (
-        alarm in found.scored.alarm
-        and "outcome of the first solution minus its reward is lower" in found.scored.alarm
+        alarm in found.scored.alarm and "outcome of the first solution minus its reward is lower" in found.scored.alarm
     )
     # It is said before any number, and the report has it among what to know first.
     assert str(found).index("An alarm by") < str(found).index("The scores are too high")

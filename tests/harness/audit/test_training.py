@@ -87,9 +87,7 @@ def as_openr(each: Record) -> list[Record]:
         return [{"text": steps[0], "mc_value": rates[0], "children": children}]
 
     nodes = [branch(own["steps"], [float(mark) for mark in own["marks"]])[0] for own in each["solved"]]
-    return [
-        {"question": each["question"], "reasoning_steps": {"text": "", "mc_value": 0.5, "children": nodes}}
-    ]
+    return [{"question": each["question"], "reasoning_steps": {"text": "", "mc_value": 0.5, "children": nodes}}]
 
 
 @pytest.fixture
@@ -118,9 +116,7 @@ def test_a_run_becomes_a_prm_with_the_scores_of_its_fit(
     prm = HeadlessPRM.of(MODEL)
     data = labelled(run, Fields(), {})
     head = fit_value_head(data, prm)
-    request = ScoringRequest(
-        data.solutions[0]["asked"], tuple(tuple(each["steps"]) for each in data.solutions[:2])
-    )
+    request = ScoringRequest(data.solutions[0]["asked"], tuple(tuple(each["steps"]) for each in data.solutions[:2]))
     expected = [states @ head.weight + head.bias for states in prm.states(request)]
     found = prms.create(entry["plugin"], **entry["arguments"]).score_batch([request])[0]
     assert np.ptp(np.concatenate(expected)) > 1
@@ -132,10 +128,7 @@ def test_a_run_becomes_a_prm_with_the_scores_of_its_fit(
     save_file({name: weights[name] for name in ("score.weight", "score.bias")}, alone)
     assert alone.stat().st_size < 20_000
     given = {"checkpoint": MODEL, "max_tokens": entry["arguments"]["max_tokens"]}
-    same = [
-        prms.create("token-classifier", head=str(file), **given)
-        for file in (alone, folder / "model.safetensors")
-    ]
+    same = [prms.create("token-classifier", head=str(file), **given) for file in (alone, folder / "model.safetensors")]
     for scores, own in zip(found, same[0].score_batch([request])[0], strict=True):
         np.testing.assert_allclose(own.logit, scores.logit, atol=1e-4)
     assert same[0].identity() == same[1].identity()
@@ -159,9 +152,7 @@ def test_the_checkpoint_is_that_of_the_model_with_a_head_for_transformers(
     )
     trunk = {name: weight for name, weight in own.items() if not name.startswith("score.")}
     assert trunk.keys() == base.keys() - {"lm_head.weight"}
-    assert all(
-        weight.dtype == base[name].dtype and weight.equal(base[name]) for name, weight in trunk.items()
-    )
+    assert all(weight.dtype == base[name].dtype and weight.equal(base[name]) for name, weight in trunk.items())
     model = AutoModelForTokenClassification.from_pretrained(folder, dtype="float32").eval()
     tokenizer: Any = AutoTokenizer.from_pretrained(folder)
     parts = [request.question, *(part for step in request.trajectories[0] for part in (step, "\n"))]
@@ -175,9 +166,7 @@ def test_the_checkpoint_is_that_of_the_model_with_a_head_for_transformers(
     assert "Qwen2ForSequenceClassification" in card
 
 
-def test_labels_that_say_nothing_are_refused(
-    tmp_path: Path, written: Callable[..., Path], prmcal: Prmcal
-) -> None:
+def test_labels_that_say_nothing_are_refused(tmp_path: Path, written: Callable[..., Path], prmcal: Prmcal) -> None:
     """The head has more weights than there are labels, so on the questions of its fit it would rank perfectly."""
     generator, questions = random.Random(3), solutions(14)
     for each in questions:

@@ -25,10 +25,7 @@ PAGE = (ROOT / "docs" / "how-to" / "use-your-calibrator.md").read_text(encoding=
 
 
 def as_logits(records: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [
-        {**each, "scores": [[math.log(p / (1 - p)) for p in own] for own in each["scores"]]}
-        for each in records
-    ]
+    return [{**each, "scores": [[math.log(p / (1 - p)) for p in own] for own in each["scores"]]} for each in records]
 
 
 @pytest.fixture(params=["probability", "logit"])
@@ -101,9 +98,7 @@ class LocalModel(AbstractProcessRewardModel):
 
 
 def test_a_loop_stops_at_a_solution_that_is_good_enough(page: dict[str, Any]) -> None:
-    grid = (
-        np.linspace(0.01, 0.99, 99) if page["calibrator"].scale == "probability" else np.linspace(-6, 6, 99)
-    )
+    grid = np.linspace(0.01, 0.99, 99) if page["calibrator"].scale == "probability" else np.linspace(-6, 6, 99)
     chances = page["calibrator"].predict(grid)
     order = [int(chances.argmin()), int(chances.argmax()), int(chances.argmin())]
     drawn: list[int] = []

@@ -47,9 +47,7 @@ def test_no_node_is_asked_for_more_than_it_has(sizes: list[tuple[int, int]]) -> 
 
 
 def test_workers_do_not_share_gpus() -> None:
-    with pytest.raises(
-        ClusterError, match=r"--workers 3 is too many.*enough for 2\. A worker has whole GPUs"
-    ):
+    with pytest.raises(ClusterError, match=r"--workers 3 is too many.*enough for 2\. A worker has whole GPUs"):
         slots_of(cluster((8, 2)), 3)
 
 
@@ -81,13 +79,9 @@ def test_an_address_where_no_cluster_is(address: str, message: str) -> None:
 
 def test_other_versions_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     def init(**_: object) -> None:
-        raise RuntimeError(
-            "Version mismatch: The cluster has:\n    Ray: 1.0\nThis process has:\n    Ray: 2.0\n"
-        )
+        raise RuntimeError("Version mismatch: The cluster has:\n    Ray: 1.0\nThis process has:\n    Ray: 2.0\n")
 
     monkeypatch.setitem(sys.modules, "ray", SimpleNamespace(is_initialized=lambda: False, init=init))
-    told = (
-        r"machine: Version mismatch: The cluster has: Ray: 1\.0 This process has: Ray: 2\.0\. If the cluster"
-    )
+    told = r"machine: Version mismatch: The cluster has: Ray: 1\.0 This process has: Ray: 2\.0\. If the cluster"
     with pytest.raises(ClusterError, match=told), connected(None):
         pass

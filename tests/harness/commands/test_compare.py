@@ -38,9 +38,7 @@ class ShortSighted(PRM):
         reward = np.where(lost, np.nan, np.full(prefixes, 0.6))
         return PrefixScores(np.log(reward / (1 - reward)).astype(np.float32), reward, np.isnan(reward), 7)
 """
-RAW, FITTED = (
-    f"calibration/weak/verifier/{name}/synthetic-questions" for name in ("uncalibrated", "isotonic")
-)
+RAW, FITTED = (f"calibration/weak/verifier/{name}/synthetic-questions" for name in ("uncalibrated", "isotonic"))
 STRICT = RAW.replace("verifier", "strict")
 FAILED = RAW.replace("uncalibrated", "broken")
 PASS_AT_1 = "scaling/weak/synthetic-questions/pass@1"
@@ -118,9 +116,7 @@ def test_the_command_says_which_differences_are_real(prmcal: Prmcal, finished: P
 def test_cells_that_compete_have_the_leaderboards_p_value_either_way_round(finished: Path) -> None:
     stored = catalog.comparisons(finished / "leaderboard.duckdb")
     forth, back = compared(finished, BEST_OF_N, IAS), compared(finished, IAS, BEST_OF_N)
-    row = stored[
-        (stored["metric"] == "accuracy") & (stored["cell_a"] == BEST_OF_N) & (stored["cell_b"] == IAS)
-    ]
+    row = stored[(stored["metric"] == "accuracy") & (stored["cell_a"] == BEST_OF_N) & (stored["cell_b"] == IAS)]
     accuracy, turned = forth["metrics"]["accuracy"], back["metrics"]["accuracy"]
     assert accuracy["p_adjusted"] == turned["p_adjusted"] == row["p_adjusted"].item()
     assert accuracy["pairs"] == 3  # fixed best-of-n and IAS with two calibrators that work
@@ -156,9 +152,7 @@ def test_the_same_calibrator_on_two_prms_shares_its_prefixes(finished: Path) -> 
     found = compared(finished, RAW, STRICT)
     assert found["prefixes_a"] == found["prefixes_b"]
     rows = catalog.leaderboard(finished / "leaderboard.duckdb").set_index("cell_id")
-    assert found["metrics"]["brier"]["difference"] == pytest.approx(
-        rows.loc[STRICT, "brier"] - rows.loc[RAW, "brier"]
-    )
+    assert found["metrics"]["brier"]["difference"] == pytest.approx(rows.loc[STRICT, "brier"] - rows.loc[RAW, "brier"])
     signed = found["metrics"]["signed_error"]
     assert signed["a"] > 0 > signed["b"], "one overestimates, the other underestimates"
     assert signed["from_zero"] is True
@@ -186,9 +180,7 @@ def test_without_artifacts_the_database_says_the_same(finished: Path, published_
         (RAW, PASS_AT_1, "different leaderboards"),
     ],
 )
-def test_what_cannot_be_compared_is_refused_with_the_reason(
-    finished: Path, a: str, b: str, message: str
-) -> None:
+def test_what_cannot_be_compared_is_refused_with_the_reason(finished: Path, a: str, b: str, message: str) -> None:
     with pytest.raises(IncomparableCellsError, match=message.replace("+", r"\+")):
         render_comparison(finished, a, b)
 
@@ -205,15 +197,11 @@ def test_an_unknown_cell_suggests_the_nearest(prmcal: Prmcal, finished: Path) ->
 
 def test_a_pending_cell_is_refused(published_only: Path) -> None:
     alter(published_only, f"UPDATE cells SET status = 'pending' WHERE cell_id = '{RAW}'")
-    with pytest.raises(
-        IncomparableCellsError, match=r"is pending and has no values yet\. Finish the run first"
-    ):
+    with pytest.raises(IncomparableCellsError, match=r"is pending and has no values yet\. Finish the run first"):
         render_comparison(published_only, FITTED, RAW)
 
 
 def test_foreign_text_cannot_steer_the_terminal(published_only: Path) -> None:
-    alter(
-        published_only, r"UPDATE questions SET text = 'a' || chr(27) || '[31m <b>|x|</b>' || chr(10) || 'red'"
-    )
+    alter(published_only, r"UPDATE questions SET text = 'a' || chr(27) || '[31m <b>|x|</b>' || chr(10) || 'red'")
     text = render_comparison(published_only, RAW, FITTED)
     assert "\x1b" not in text and r"a\x1b[31m <b>|x|</b> red" in text

@@ -89,9 +89,7 @@ def test_what_is_missing_and_what_to_do(prmcal: Prmcal, needy: Path) -> None:
         (number,) = [line.partition(".")[0] for line in numbered if need in line]
         assert number in state[name].partition("needs ")[2].split(", "), (name, state[name])
     said = " ".join(done.stdout.split())
-    assert (
-        "The package vllm is not installed: pip install '.[vllm]' in a clone of prmcal" in said or _has_vllm()
-    )
+    assert "The package vllm is not installed: pip install '.[vllm]' in a clone of prmcal" in said or _has_vllm()
     assert "16 GB" in state["far"]
     assert "144 GB on 4 GPUs" in state["spread"]
     assert "Traceback" not in done.stdout + done.stderr

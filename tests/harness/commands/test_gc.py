@@ -116,9 +116,7 @@ def test_a_folder_without_a_run_is_not_created(tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
 
 
-def test_the_command_deletes_with_yes_only(
-    changed: tuple[Path, list[Path], list[Path]], prmcal: Prmcal
-) -> None:
+def test_the_command_deletes_with_yes_only(changed: tuple[Path, list[Path], list[Path]], prmcal: Prmcal) -> None:
     out, _, unneeded = changed
     told = prmcal("gc", out)
     assert (told.returncode, told.stderr) == (ExitCode.DONE, "")

@@ -51,15 +51,11 @@ def run(prmcal: Prmcal, folder: Path, out: str) -> dict[str, Any]:
     """Run the grid in a folder: its calibration leaderboard by cell."""
     done = prmcal("run", folder / "grid.yaml", "--out", folder / out, "--workers", 1, "--plugin", SYNTHETIC)
     assert done.returncode == 0, done.stderr
-    listed = json.loads(
-        prmcal("leaderboard", folder / out, "--table", "calibration", "--format", "json").stdout
-    )
+    listed = json.loads(prmcal("leaderboard", folder / out, "--table", "calibration", "--format", "json").stdout)
     return {each["cell_id"]: each for each in listed}
 
 
-def test_every_prefix_is_exported_with_its_success_rate(
-    finished: Path, prmcal: Prmcal, tmp_path: Path
-) -> None:
+def test_every_prefix_is_exported_with_its_success_rate(finished: Path, prmcal: Prmcal, tmp_path: Path) -> None:
     files = [tmp_path / f"success{suffix}" for suffix in (".jsonl", ".json", ".parquet")]
     for file in files:
         done = prmcal("export", finished, "--success-rates", file)
@@ -67,9 +63,7 @@ def test_every_prefix_is_exported_with_its_success_rate(
     lines, listed, columns = ([record for _, record in read_records(file)] for file in files)
     assert lines == listed == columns
     assert {(row["llm"], row["split"], row["follow_ups"]) for row in lines} == {
-        (llm, split, count)
-        for llm in ("weak", "strong")
-        for split, count in (("calibration", 8), ("test", 4))
+        (llm, split, count) for llm in ("weak", "strong") for split, count in (("calibration", 8), ("test", 4))
     }  # blocks of follow-ups are added up
     assert all(row["success_prob"] == row["successes"] / row["follow_ups"] for row in lines)
     trajectories: dict[tuple[str, ...], list[dict[str, Any]]] = {}
@@ -93,9 +87,7 @@ def calibrated_on(finished: Path, folder: Path, files: dict[str, Any], **calibra
     (folder / "grid.yaml").write_text(yaml.safe_dump(data))
 
 
-def test_what_was_exported_is_calibrated_on_as_it_was_here(
-    finished: Path, prmcal: Prmcal, tmp_path: Path
-) -> None:
+def test_what_was_exported_is_calibrated_on_as_it_was_here(finished: Path, prmcal: Prmcal, tmp_path: Path) -> None:
     exported = finished.parent / "success.jsonl"
     calibrated_on(finished, tmp_path, {"weak": str(exported), "strong": [str(exported)]})
     found = run(prmcal, tmp_path, "out")
@@ -110,9 +102,7 @@ def test_the_authors_forms_are_calibrated_on(finished: Path, prmcal: Prmcal, tmp
     rows = [record for _, record in read_records(finished.parent / "success.jsonl")]
     for llm in ("weak", "strong"):
         of_llm = [row for row in rows if (row["llm"], row["split"]) == (llm, "calibration")]
-        published = [
-            {name: row[name] for name in ("question", "reasoning_prefix", "success_prob")} for row in of_llm
-        ]
+        published = [{name: row[name] for name in ("question", "reasoning_prefix", "success_prob")} for row in of_llm]
         (tmp_path / f"{llm}.json").write_text(json.dumps(published))
         chunks = [
             {
@@ -131,15 +121,11 @@ def test_the_authors_forms_are_calibrated_on(finished: Path, prmcal: Prmcal, tmp
     files = {"weak": str(tmp_path / "weak.json"), "strong": str(tmp_path / "strong_mc_accuracy.json")}
     calibrated_on(finished, tmp_path, files)
     found = run(prmcal, tmp_path, "out")
-    for each in json.loads(
-        prmcal("leaderboard", finished, "--table", "calibration", "--format", "json").stdout
-    ):
+    for each in json.loads(prmcal("leaderboard", finished, "--table", "calibration", "--format", "json").stdout):
         assert found[each["cell_id"]]["brier"] == pytest.approx(each["brier"])
 
 
-def test_an_unknown_form_and_an_empty_folder_are_refused(
-    finished: Path, prmcal: Prmcal, tmp_path: Path
-) -> None:
+def test_an_unknown_form_and_an_empty_folder_are_refused(finished: Path, prmcal: Prmcal, tmp_path: Path) -> None:
     wrong = prmcal("export", finished, "--success-rates", tmp_path / "success.csv")
     assert (wrong.returncode, "must end in .jsonl, .json, .parquet" in wrong.stderr) == (2, True)
     neither = prmcal("export", finished)

@@ -51,9 +51,7 @@ def test_one_node_runs_the_grid_and_slurms_signal_ends_it(tmp_path: Path) -> Non
     path, out = grid(folder, llms=[FAST, ENDLESS]), folder / "the run"
     options = ["--out", str(out), "--plugin", str(SYNTHETIC), "--workers", "1", "--quiet"]
     known = environment() | {"PYTHON": sys.executable}
-    job = subprocess.Popen(
-        ["bash", SCRIPT, path, *options], cwd=tmp_path, env=known, stderr=subprocess.PIPE, text=True
-    )
+    job = subprocess.Popen(["bash", SCRIPT, path, *options], cwd=tmp_path, env=known, stderr=subprocess.PIPE, text=True)
     log, end = out / "run.log", time.monotonic() + 600
     while not (log.exists() and "rollout of fast" in log.read_text()):
         assert job.poll() is None, job.communicate()[1]

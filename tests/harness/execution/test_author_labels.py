@@ -47,9 +47,7 @@ def test_answered_completions_are_kept_first_and_only_the_first_prefixes_are_fol
     assert len(flat) == 20 * 4 and 0.75 < sum(flat) / len(flat) < 1  # Of all that are drawn, .6 have one.
     assert {tuple(steps) for steps in measured.values()} == {(0, 1)}
     # The samples of strategies are not chosen.
-    pool = json.loads(
-        prmcal("leaderboard", tmp_path / "out", "--table", "scaling", "--format", "json").stdout
-    )
+    pool = json.loads(prmcal("leaderboard", tmp_path / "out", "--table", "scaling", "--format", "json").stdout)
     assert pool[0]["accuracy"] < 0.6
 
 
@@ -99,9 +97,7 @@ def test_solutions_are_ranked_with_the_arguments_for_ranking(
     cells = [cell for cell in runs["both"] if "scaling/" in cell and "isotonic" not in cell]
     assert len(cells) == 3
     # Letters and standings also depend on the other cells.
-    values = {
-        name: {cell: [rows[cell][each] for each in VALUES] for cell in cells} for name, rows in runs.items()
-    }
+    values = {name: {cell: [rows[cell][each] for each in VALUES] for cell in cells} for name, rows in runs.items()}
     assert values["both"] == values["second"]
     changed = [cell for cell in cells if values["second"][cell] != values["first"][cell]]
     assert any("+ias" in cell for cell in changed)

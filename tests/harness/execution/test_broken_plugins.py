@@ -33,26 +33,19 @@ def test_broken_prms_fail_their_cells_only(tmp_path: Path, prmcal: Prmcal) -> No
         "wrong-shape": "The prm 'wrong-shape' failed to score: it returned",
     }
     bad = [
-        {"name": flaw, "plugin": "synthetic-prm", "arguments": {"flaw": flaw.replace("-", " ")}}
-        for flaw in messages
+        {"name": flaw, "plugin": "synthetic-prm", "arguments": {"flaw": flaw.replace("-", " ")}} for flaw in messages
     ]
-    path = grid(
-        tmp_path, prms=[{"name": "good", "plugin": "synthetic-prm"}, *bad], calibrators=["uncalibrated"]
-    )
+    path = grid(tmp_path, prms=[{"name": "good", "plugin": "synthetic-prm"}, *bad], calibrators=["uncalibrated"])
     done = prmcal(*run_arguments(path, tmp_path / "out", workers=2))
     said = " ".join(done.stderr.split())
     assert done.returncode == ExitCode.FAILED_CELLS
     assert "Traceback" not in done.stderr
-    rows = json.loads(
-        prmcal("leaderboard", tmp_path / "out", "--table", "calibration", "--format", "json").stdout
-    )
+    rows = json.loads(prmcal("leaderboard", tmp_path / "out", "--table", "calibration", "--format", "json").stdout)
     assert {row["prm"]: row["status"] for row in rows} == {"good": "done"} | dict.fromkeys(messages, "failed")
     assert all(row["brier"] is not None for row in rows if row["prm"] == "good")
     scaling = [
         row["prm"]
-        for row in json.loads(
-            prmcal("leaderboard", tmp_path / "out", "--table", "scaling", "--format", "json").stdout
-        )
+        for row in json.loads(prmcal("leaderboard", tmp_path / "out", "--table", "scaling", "--format", "json").stdout)
     ]
     for prm, message in messages.items():
         (reason,) = {row["reason"] for row in rows if row["prm"] == prm}
@@ -75,9 +68,7 @@ def test_broken_calibrators_fail_their_cells_only(tmp_path: Path, prmcal: Prmcal
         "wrong-shape": "The calibrator 'wrong-shape' failed to predict: it returned the shape",
         "above-1": "The calibrator 'above-1' failed to predict: it returned the reward",
     }
-    bad = [
-        {"name": flaw, "plugin": "broken", "arguments": {"flaw": flaw.replace("-", " ")}} for flaw in messages
-    ]
+    bad = [{"name": flaw, "plugin": "broken", "arguments": {"flaw": flaw.replace("-", " ")}} for flaw in messages]
     out = tmp_path / "out"
     done = prmcal(*run_arguments(small_grid(tmp_path, calibrators=["uncalibrated", *bad]), out))
     assert done.returncode == ExitCode.FAILED_CELLS
@@ -115,9 +106,8 @@ def test_a_broken_strategy_fails_its_cells_only(tmp_path: Path, prmcal: Prmcal) 
     path = small_grid(tmp_path, calibrators=["uncalibrated"], strategies=["pass@1", "too good"])
     done = prmcal(*run_arguments(path, out), "--plugin", mine)
     assert done.returncode == ExitCode.FAILED_CELLS
-    assert (
-        "The strategy 'too good' failed to answer: its 'accuracy' contains [1.5], outside [0, 1]"
-        in " ".join(done.stderr.split())
+    assert "The strategy 'too good' failed to answer: its 'accuracy' contains [1.5], outside [0, 1]" in " ".join(
+        done.stderr.split()
     )
     rows = json.loads(prmcal("leaderboard", out, "--table", "scaling", "--format", "json").stdout)
     assert {row["strategy"]: row["status"] for row in rows} == {"pass@1": "done", "too good": "failed"}
@@ -168,9 +158,7 @@ def test_llms_and_data_sets_that_return_what_cannot_be_stored(tmp_path: Path, pr
         "graded": "The dataset 'graded' failed to grade: it must return a verdict",
     }
     (tmp_path / "mine.py").write_text(CARELESS)
-    llms = [
-        {"name": how, "plugin": "careless", "arguments": {"how": how}} for how in messages if how != "graded"
-    ]
+    llms = [{"name": how, "plugin": "careless", "arguments": {"how": how}} for how in messages if how != "graded"]
     graded = {"name": "graded", "plugin": "careless", "arguments": {"how": "graded"}}
     path = small_grid(
         tmp_path,
@@ -181,9 +169,7 @@ def test_llms_and_data_sets_that_return_what_cannot_be_stored(tmp_path: Path, pr
     arguments = [*run_arguments(path, tmp_path / "out"), "--plugin", tmp_path / "mine.py"]
     done = prmcal(*arguments)
     assert done.returncode == ExitCode.FAILED_CELLS, done.stderr
-    rows = json.loads(
-        prmcal("leaderboard", tmp_path / "out", "--table", "calibration", "--format", "json").stdout
-    )
+    rows = json.loads(prmcal("leaderboard", tmp_path / "out", "--table", "calibration", "--format", "json").stdout)
     for row in rows:
         how = row["llm"] if row["llm"] in messages else row["dataset"]
         assert (row["reason"] or "").startswith(messages.get(how, ""))
@@ -263,9 +249,7 @@ def test_careless_calibrators_fail_their_cells_only(tmp_path: Path, prmcal: Prmc
 def test_a_disk_that_is_full_while_a_calibrator_is_saved_ends_the_run(tmp_path: Path, prmcal: Prmcal) -> None:
     (tmp_path / "mine.py").write_text(BROKEN_CALIBRATOR)
     out = tmp_path / "out"
-    path = small_grid(
-        tmp_path, calibrators=[{"name": "full", "plugin": "careless", "arguments": {"how": "full"}}]
-    )
+    path = small_grid(tmp_path, calibrators=[{"name": "full", "plugin": "careless", "arguments": {"how": "full"}}])
     done = prmcal(*run_arguments(path, out), "--plugin", tmp_path / "mine.py")
     assert done.returncode == ExitCode.BAD_INPUT
     assert f"The disk that holds {out} is full." in " ".join(done.stderr.split())

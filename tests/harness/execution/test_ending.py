@@ -75,9 +75,7 @@ def test_a_script_ends_as_the_signal_ends_it_after_the_work_is_recorded(tmp_path
     path, out = grid(tmp_path, llms=[ENDLESS]), tmp_path / "out"
     run = f"prmcal.run({str(path)!r}, {str(out)!r}, workers=1, plugins=[{str(SYNTHETIC)!r}])"
     code = f"import prmcal\n{run}\nprint('The script goes on.')"
-    script = subprocess.Popen(
-        [sys.executable, "-c", code], env=environment(), stdout=subprocess.PIPE, text=True
-    )
+    script = subprocess.Popen([sys.executable, "-c", code], env=environment(), stdout=subprocess.PIPE, text=True)
     wait_for(out / "leaderboard.duckdb", "", script)
     script.terminate()
     assert script.communicate()[0] == ""
@@ -106,14 +104,10 @@ def test_the_first_signal_is_noticed_and_handlers_are_restored(handlers: dict[st
         signal.raise_signal(signal.SIGTERM)  # A scheduler sent it to a shell too, which passed it on.
         assert watch.ending == "SIGTERM"
     assert handlers["outside"] == []
-    assert all(
-        signal.getsignal(getattr(signal, name)) is handlers[name] for name in ("SIGINT", "SIGTERM", "SIGHUP")
-    )
+    assert all(signal.getsignal(getattr(signal, name)) is handlers[name] for name in ("SIGINT", "SIGTERM", "SIGHUP"))
 
 
-def test_the_second_signal_has_its_usual_effect(
-    handlers: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_second_signal_has_its_usual_effect(handlers: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ending, "_SECONDS_OF_ONE_SIGNAL", 0.0)
     with EndWatch() as watch:
         signal.raise_signal(signal.SIGTERM)

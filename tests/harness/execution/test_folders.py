@@ -48,10 +48,7 @@ def test_a_grown_grid_keeps_what_is_there(tmp_path: Path, prmcal: Prmcal) -> Non
 def test_changed_cells_that_a_run_is_not_asked_for_are_not_lost(tmp_path: Path, prmcal: Prmcal) -> None:
     out = tmp_path / "out"
     skills = {"weak": 0.7, "strong": 0.9}
-    two = [
-        {"name": name, "plugin": "synthetic-llm", "arguments": {"skill": skill}}
-        for name, skill in skills.items()
-    ]
+    two = [{"name": name, "plugin": "synthetic-llm", "arguments": {"skill": skill}} for name, skill in skills.items()]
     small = {"llms": two, "calibrators": ["uncalibrated"], "strategies": ["pass@1"]}
     run = [*run_arguments(grid(tmp_path, **small), out), "--limit", 4]
     assert prmcal(*run).returncode == 0
@@ -82,9 +79,7 @@ def test_a_locked_folder_names_the_process_that_holds_it(tmp_path: Path, prmcal:
     assert "is locked by another run (process 4711)" in refused.stderr
 
 
-def test_a_folder_of_another_grid_is_refused(
-    prmcal: Prmcal, tmp_path: Path, finished: tuple[Path, Path]
-) -> None:
+def test_a_folder_of_another_grid_is_refused(prmcal: Prmcal, tmp_path: Path, finished: tuple[Path, Path]) -> None:
     _, out = finished
     other = grid(tmp_path, name="other")
     for arguments in (run_arguments(other, out), ["plan", other, "--out", out, "--plugin", SYNTHETIC]):

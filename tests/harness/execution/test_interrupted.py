@@ -60,20 +60,13 @@ def test_an_interrupted_run_says_how_to_go_on(tmp_path: Path, heeded_interrupts:
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to the workers too
     _, errors = process.communicate(timeout=600)
     assert process.returncode == 130
-    assert (
-        errors.splitlines()[-1]
-        == "Interrupted. Finished work is kept. To continue, run the same command again."
-    )
+    assert errors.splitlines()[-1] == "Interrupted. Finished work is kept. To continue, run the same command again."
     assert "Traceback" not in errors
 
 
-def test_a_run_that_is_ended_at_its_beginning_goes_on(
-    tmp_path: Path, prmcal: Prmcal, heeded_interrupts: None
-) -> None:
+def test_a_run_that_is_ended_at_its_beginning_goes_on(tmp_path: Path, prmcal: Prmcal, heeded_interrupts: None) -> None:
     path, out = grid(tmp_path), tmp_path / "out"
-    for number, pause in [
-        (sent, after) for after in (0, 0.1, 0.4, 1.0) for sent in (signal.SIGINT, signal.SIGKILL)
-    ]:
+    for number, pause in [(sent, after) for after in (0, 0.1, 0.4, 1.0) for sent in (signal.SIGINT, signal.SIGKILL)]:
         (out / "run.lock").unlink(missing_ok=True)
         process = started(run_arguments(path, out))
         while not (out / "run.lock").exists() and process.poll() is None:
@@ -100,18 +93,14 @@ def test_the_plugin_file_of_a_strangers_run_is_loaded_only_if_it_was_named(
         ("export-prm", "1", "--out", tmp_path / "prm", "--dir", strange),
     ):
         refused = prmcal(*command_)
-        assert refused.returncode == 2 and "nobody has named on this machine" in refused.stderr, (
-            refused.stderr
-        )
+        assert refused.returncode == 2 and "nobody has named on this machine" in refused.stderr, refused.stderr
         assert "it ran" not in refused.stderr
     (tmp_path / "theirs.py").write_text("")
     assert prmcal("list", "metric", "--plugin", tmp_path / "theirs.py").returncode == 0
     assert "nobody has named" not in prmcal("ask", strange, "1 + 1?").stderr
 
 
-def test_the_number_of_workers_changes_nothing(
-    tmp_path: Path, prmcal: Prmcal, finished: tuple[Path, Path]
-) -> None:
+def test_the_number_of_workers_changes_nothing(tmp_path: Path, prmcal: Prmcal, finished: tuple[Path, Path]) -> None:
     path, whole = finished
     out = tmp_path / "out"
     alone = prmcal(*run_arguments(path, out, workers=1))

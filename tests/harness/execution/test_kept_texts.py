@@ -19,9 +19,7 @@ def run(prmcal: Prmcal, folder: Path, **changes: Any) -> None:
     small = {"llms": data["llms"][:1], "calibrators": ["uncalibrated"], "strategies": ["pass@1"]}
     (folder / "grid.yaml").write_text(yaml.safe_dump({**data, **small, **changes}))
     plugins = ("--plugin", PLUGINS / "synthetic.py")
-    done = prmcal(
-        "run", folder / "grid.yaml", "--out", folder / "out", "--workers", 1, "--drop-cells", *plugins
-    )
+    done = prmcal("run", folder / "grid.yaml", "--out", folder / "out", "--workers", 1, "--drop-cells", *plugins)
     assert done.returncode == 0, done.stderr
 
 

@@ -59,9 +59,7 @@ def run(finished: tuple[Path, Path], tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("command", [("rebuild",), ("gc", "--yes")])
-def test_a_command_that_is_killed_costs_no_result(
-    command: tuple[str, ...], run: Path, tmp_path: Path
-) -> None:
+def test_a_command_that_is_killed_costs_no_result(command: tuple[str, ...], run: Path, tmp_path: Path) -> None:
     given, unneeded = run, run / "artifacts" / "score" / ("0" * 24)
     for each in (unneeded, run / "checkpoints" / ("0" * 24)):
         each.mkdir(parents=True)

@@ -123,9 +123,7 @@ def calls(folder: Path) -> Counter[str]:
         ("calibrators", "breaks-twice", 2),
     ],
 )
-def test_a_model_that_broke_is_loaded_again(
-    prmcal: Prmcal, tmp_path: Path, kind: str, fate: str, workers: int
-) -> None:
+def test_a_model_that_broke_is_loaded_again(prmcal: Prmcal, tmp_path: Path, kind: str, fate: str, workers: int) -> None:
     strategies = ["pass@1", {"name": "beam search", "arguments": {"width": 2, "expansions": 2}}]
     code, log, rows = run(prmcal, tmp_path, kind, fate, workers, strategies=strategies)
     assert code == ExitCode.DONE, log
@@ -133,18 +131,14 @@ def test_a_model_that_broke_is_loaded_again(
     assert "(try 1 of 3). It is tried again." in log
     assert "ModelBrokenError" in log  # The log has why.
     if kind != "calibrators":
-        assert (
-            len(calls(tmp_path)) > 1
-        )  # Another process went on: it was poisoned, broke twice or was not closed.
+        assert len(calls(tmp_path)) > 1  # Another process went on: it was poisoned, broke twice or was not closed.
 
 
 def test_a_model_that_never_starts_fails_with_what_its_engine_wrote(prmcal: Prmcal, tmp_path: Path) -> None:
     code, log, rows = run(prmcal, tmp_path, "llms", "never-starts", 1)
     assert code == ExitCode.FAILED_CELLS
     (reason,) = {row["reason"] for row in rows}
-    assert reason.endswith(
-        "See root cause above. Its processes wrote: ValueError: Free memory is less than desired"
-    )
+    assert reason.endswith("See root cause above. Its processes wrote: ValueError: Free memory is less than desired")
     assert calls(tmp_path).total() == 3  # The first shard is tried three times, and the others fail with it.
     assert log.count("It is tried again.") == 2
     status = json.loads(prmcal("status", tmp_path / "out", "--format", "json").stdout)

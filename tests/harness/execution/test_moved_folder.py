@@ -19,9 +19,7 @@ def tables(out: Path) -> dict[str, list[tuple[Any, ...]]]:
     """All rows of all tables of the published database."""
     with duckdb.connect(str(out / "leaderboard.duckdb"), read_only=True) as connection:
         names = [name for (name,) in connection.execute("SELECT table_name FROM duckdb_tables()").fetchall()]
-        return {
-            name: sorted(connection.execute(f'SELECT * FROM "{name}"').fetchall(), key=repr) for name in names
-        }
+        return {name: sorted(connection.execute(f'SELECT * FROM "{name}"').fetchall(), key=repr) for name in names}
 
 
 @pytest.fixture(scope="module")
@@ -41,9 +39,7 @@ def moved(tmp_path_factory: pytest.TempPathFactory, prmcal: Prmcal) -> tuple[Pat
     return folder / "elsewhere", before, status
 
 
-def test_the_status_of_a_moved_folder_is_the_same(
-    moved: tuple[Path, dict[str, Any], str], prmcal: Prmcal
-) -> None:
+def test_the_status_of_a_moved_folder_is_the_same(moved: tuple[Path, dict[str, Any], str], prmcal: Prmcal) -> None:
     out, _, before = moved
     found = prmcal("status", out, "--format", "json")
     assert found.returncode == ExitCode.FAILED_CELLS, found.stderr
@@ -51,9 +47,7 @@ def test_the_status_of_a_moved_folder_is_the_same(
     assert found.stdout == before.replace(str(out.with_name("out")), str(out))
 
 
-def test_a_moved_folder_is_rebuilt_to_the_same_tables(
-    moved: tuple[Path, dict[str, Any], str], prmcal: Prmcal
-) -> None:
+def test_a_moved_folder_is_rebuilt_to_the_same_tables(moved: tuple[Path, dict[str, Any], str], prmcal: Prmcal) -> None:
     out, before, _ = moved
     (out / "results.duckdb").unlink()
     rebuilt = prmcal("rebuild", out)

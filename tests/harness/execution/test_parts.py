@@ -91,9 +91,7 @@ def test_a_wrong_part_is_refused_before_anything_is_written(
     assert not (tmp_path / "out").exists()
 
 
-def test_failed_cells_are_tried_again_after_their_plugin_was_corrected(
-    prmcal: Prmcal, tmp_path: Path
-) -> None:
+def test_failed_cells_are_tried_again_after_their_plugin_was_corrected(prmcal: Prmcal, tmp_path: Path) -> None:
     plugin, out = tmp_path / "mine.py", tmp_path / "out"
 
     def write(body: str) -> None:

@@ -45,9 +45,7 @@ def said(text: str) -> str:
 
 
 def rows(prmcal: Prmcal, out: Path, table: str) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = json.loads(
-        prmcal("leaderboard", out, "--table", table, "--format", "json").stdout
-    )
+    found: list[dict[str, Any]] = json.loads(prmcal("leaderboard", out, "--table", table, "--format", "json").stdout)
     return found
 
 
@@ -71,9 +69,7 @@ def mute() -> Iterator[Server]:
         yield server
 
 
-def test_models_that_cannot_work(
-    tmp_path: Path, prmcal: Prmcal, locked: Server, other: Server, mute: Server
-) -> None:
+def test_models_that_cannot_work(tmp_path: Path, prmcal: Prmcal, locked: Server, other: Server, mute: Server) -> None:
     bad = {
         "headless": "The checkpoint nano:weak is another kind of model",
         "locked": "refused a request with 401: .* Set 'key_variable' to the environment variable",
@@ -169,9 +165,7 @@ def test_a_server_that_does_not_answer_yet_is_asked_again(tmp_path: Path, prmcal
 def test_recordings_that_are_too_short(tmp_path: Path, prmcal: Prmcal) -> None:
     recording = tmp_path / "short.jsonl"
     texts = [f"{split} {i}: take {1 + i % 5} steps" for split in ("calibration", "test") for i in range(8)]
-    records = [
-        {"question": text, "solutions": ["a\n\nb", "c", "d"], "logits": [0.5, -2.0, 3.0]} for text in texts
-    ]
+    records = [{"question": text, "solutions": ["a\n\nb", "c", "d"], "logits": [0.5, -2.0, 3.0]} for text in texts]
     records.append({name: value for name, value in records.pop(0).items() if name != "logits"})
     recording.write_text("".join(json.dumps(each) + "\n" for each in records))
     path = grid(

@@ -71,9 +71,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
                 (folder / path).write_text(json.dumps(rows))
     hub = folder / "hub" / "hub"
     (prm,) = GRID["prms"]
-    shutil.copytree(
-        NANO_FOLDER / "prm", put_into_cache(hub, prm["arguments"]["checkpoint"]), dirs_exist_ok=True
-    )
+    shutil.copytree(NANO_FOLDER / "prm", put_into_cache(hub, prm["arguments"]["checkpoint"]), dirs_exist_ok=True)
     (lora,) = (each for each in GRID["calibrators"] if isinstance(each, dict) and "plugin" in each)
     for seed, repository in enumerate(lora["arguments"]["adapter"].values()):
         as_published("nano:prm", put_into_cache(hub, repository), seed=seed)
@@ -91,12 +89,8 @@ def cells(place: Path, prmcal: Prmcal) -> dict[tuple[str, str, str], dict[str, A
     """The calibration leaderboard of the finished run, by data set, LLM and calibrator."""
     only = [word for name in LLMS for word in ("--only", f"llm={name}")]
     run(prmcal, place, "run", "published", "--out", "run", "--workers", 1, *only)
-    listed = json.loads(
-        run(prmcal, place, "leaderboard", "run", "--table", "calibration", "--format", "json")
-    )
-    return {
-        (each["dataset"], each["llm"], each["calibrator"]): each for each in listed if each["llm"] in LLMS
-    }
+    listed = json.loads(run(prmcal, place, "leaderboard", "run", "--table", "calibration", "--format", "json"))
+    return {(each["dataset"], each["llm"], each["calibrator"]): each for each in listed if each["llm"] in LLMS}
 
 
 def test_every_cell_is_measured_and_every_published_row_counts_once(
@@ -112,9 +106,7 @@ def test_every_cell_is_measured_and_every_published_row_counts_once(
             assert cells[data["name"], llm, "uncalibrated"]["rows"] == len(rows)
 
 
-def test_errors_are_those_of_the_published_rows(
-    cells: dict[tuple[str, str, str], dict[str, Any]], place: Path
-) -> None:
+def test_errors_are_those_of_the_published_rows(cells: dict[tuple[str, str, str], dict[str, Any]], place: Path) -> None:
     """The authors' prompt, one marker behind the whole prefix, and the mean over all rows."""
     (data,) = (each for each in GRID["datasets"] if each["name"] == "math500")
     rows = json.loads((place / data["arguments"]["files"][LLM]).read_text())
@@ -145,14 +137,10 @@ def test_the_report_has_the_papers_numbers_and_the_differences(
     titles = ["Before and after calibration", "All calibrators"]
     assert list(dict.fromkeys(row["Table"] for row in rows)) == titles
     assert {row["Numbers"] for row in rows} == {"4"}
-    (shown,) = (
-        row for row in rows if (row["Table"], row["Metric"], row["Of"]) == (titles[1], "Brier", "isotonic")
-    )
+    (shown,) = (row for row in rows if (row["Table"], row["Metric"], row["Of"]) == (titles[1], "Brier", "isotonic"))
     printed = reported(table="ats_comparison", metric="brier", calibrator="isotonic")
     differences = [
-        cells[row.dataset, row.llm, "isotonic"]["brier"] - row.value
-        for row in printed.itertuples()
-        if row.llm in LLMS
+        cells[row.dataset, row.llm, "isotonic"]["brier"] - row.value for row in printed.itertuples() if row.llm in LLMS
     ]
     found = [float(shown[name]) for name in ("Mean", "Smallest", "Largest")]
     assert found == pytest.approx([np.mean(differences), min(differences), max(differences)])

@@ -15,9 +15,7 @@ from tests.harness.execution.synthetic_grid import grid, run_arguments
 
 
 @pytest.fixture(scope="module")
-def thought(
-    tmp_path_factory: pytest.TempPathFactory, prmcal: Prmcal
-) -> tuple[Path, subprocess.CompletedProcess[str]]:
+def thought(tmp_path_factory: pytest.TempPathFactory, prmcal: Prmcal) -> tuple[Path, subprocess.CompletedProcess[str]]:
     """The folder of a run, and what the run said."""
     folder = tmp_path_factory.mktemp("thought")
     path = grid(
@@ -30,9 +28,7 @@ def thought(
             },
         ],
         calibrators=["isotonic"],
-        datasets=[
-            {"name": "long", "plugin": "synthetic-questions", "arguments": {"longest": 9}, "questions": 12}
-        ],
+        datasets=[{"name": "long", "plugin": "synthetic-questions", "arguments": {"longest": 9}, "questions": 12}],
         calibration={
             **{"name": "synthetic-questions", "questions": 20, "trajectories": 4},
             **{"follow_ups": 4, "most_prefixes": 4},

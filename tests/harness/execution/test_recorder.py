@@ -57,9 +57,7 @@ def test_a_job_has_failed_or_waits_for_one_that_has(plan: Plan, tmp_path: Path) 
         shard = schedule.take()
         assert shard is not None
         good = shard.ref.kind != "fit"
-        outcome = (
-            Outcome(shard.ref, Manifest({}, 1.0)) if good else Outcome(shard.ref, failure=Failure("no luck"))
-        )
+        outcome = Outcome(shard.ref, Manifest({}, 1.0)) if good else Outcome(shard.ref, failure=Failure("no luck"))
         for each in schedule.finish(outcome):
             recorder.note(each)
     recorder.abandon()

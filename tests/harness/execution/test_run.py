@@ -44,9 +44,7 @@ def test_the_status_is_the_same_in_words_and_as_data(prmcal: Prmcal, finished: t
     assert found["cells"]["done"] == found["cells"]["total"] > 0
     assert sum(each["done"] for each in found["jobs"]) == found["shards"]["done"]
     text = prmcal("status", out).stdout
-    assert f"done, 100% ({found['shards']['total']} of {found['shards']['total']} shards)" in " ".join(
-        text.split()
-    )
+    assert f"done, 100% ({found['shards']['total']} of {found['shards']['total']} shards)" in " ".join(text.split())
     assert max(map(len, text.splitlines())) <= 100
     assert prmcal("status", out, "--format", "csv").returncode == ExitCode.BAD_INPUT
 
@@ -79,9 +77,7 @@ def test_the_database_is_rebuilt_from_the_artifacts(prmcal: Prmcal, finished: tu
     assert exported(out) == before
 
 
-def test_plan_and_status_tell_what_is_left(
-    prmcal: Prmcal, tmp_path: Path, finished: tuple[Path, Path]
-) -> None:
+def test_plan_and_status_tell_what_is_left(prmcal: Prmcal, tmp_path: Path, finished: tuple[Path, Path]) -> None:
     path, out = finished
     fresh = prmcal("plan", path, "--plugin", SYNTHETIC)
     assert "of which 0 are finished" in fresh.stdout

@@ -50,9 +50,7 @@ def calibrators(folder: Path, *faults: str) -> list[object]:
     (folder / "faulty.py").write_text(PLUGIN)
     (folder / "tries").mkdir()
     arguments = {"folder": str(folder / "tries")}
-    return [
-        {"name": fault, "plugin": "faulty", "arguments": arguments | {"fault": fault}} for fault in faults
-    ]
+    return [{"name": fault, "plugin": "faulty", "arguments": arguments | {"fault": fault}} for fault in faults]
 
 
 def test_a_worker_that_died_is_replaced_and_its_shard_tried_again(tmp_path: Path, prmcal: Prmcal) -> None:

@@ -100,9 +100,7 @@ def test_a_tensor_parallel_that_is_no_number_is_refused(
 ) -> None:
     monkeypatch.setenv(VARIABLE, "0,1")
     prm = spread_prm(2) | {"arguments": {"checkpoint": "nano:prm", "tensor_parallel": "all"}}
-    done = prmcal(
-        "run", grid(tmp_path, prms=[prm]), "--out", tmp_path / "out", "--plugin", PLUGINS / "synthetic.py"
-    )
+    done = prmcal("run", grid(tmp_path, prms=[prm]), "--out", tmp_path / "out", "--plugin", PLUGINS / "synthetic.py")
     assert done.returncode == 2
     assert "'tensor_parallel' parameter of the prm 'qwen-vllm'" in done.stderr
     assert "Traceback" not in done.stderr
@@ -126,17 +124,13 @@ def test_a_model_that_is_too_large_fails_its_cells_and_no_others(
     assert prmcal(*run, "--only", f"prm={small['name']}").returncode == 0
 
 
-def test_every_worker_has_gpus_of_its_own(
-    tmp_path: Path, prmcal: Prmcal, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_worker_has_gpus_of_its_own(tmp_path: Path, prmcal: Prmcal, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(VARIABLE, "4,5,6,7")
     told = tmp_path / "told"
     told.mkdir()
     plugin = tmp_path / "telling.py"
     plugin.write_text(PLUGIN.format(synthetic=PLUGINS / "synthetic.py", folder=told))
-    path = grid(
-        tmp_path, llms=[{"name": f"weak-{n}", "plugin": "telling", "arguments": {"skill": 0.7}} for n in "ab"]
-    )
+    path = grid(tmp_path, llms=[{"name": f"weak-{n}", "plugin": "telling", "arguments": {"skill": 0.7}} for n in "ab"])
     done = prmcal("run", path, "--out", tmp_path / "out", "--workers", 2, "--plugin", plugin)
     assert done.returncode == 0, done.stderr
     assert {each.read_text() for each in told.iterdir()} == {"4,5", "6,7"}

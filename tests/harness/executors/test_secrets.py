@@ -44,9 +44,7 @@ def test_a_key_that_a_server_repeats_is_stored_and_shown_nowhere(
         ]
     assert said[1].returncode == ExitCode.FAILED_CELLS, said[1].stderr
     shown = "".join(each.stdout + each.stderr for each in said)
-    files = {
-        each: each.read_bytes() for folder in (out, site) for each in folder.rglob("*") if each.is_file()
-    }
+    files = {each: each.read_bytes() for folder in (out, site) for each in folder.rglob("*") if each.is_file()}
     texts = stored(database_path(out)) + stored(published_path(out))
     assert KEY not in shown + texts
     assert [each for each, content in files.items() if KEY.encode() in content] == []

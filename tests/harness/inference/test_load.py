@@ -90,9 +90,7 @@ def test_refusals_say_what_to_do(folder: Path, tmp_path: Path) -> None:
         (f"Please {GONE}.", (), "'nano-prm' failed"),
     ],
 )
-def test_what_cannot_be_scored_is_told(
-    loaded: CalibratedPRM, question: str, steps: tuple[str, ...], said: str
-) -> None:
+def test_what_cannot_be_scored_is_told(loaded: CalibratedPRM, question: str, steps: tuple[str, ...], said: str) -> None:
     with pytest.raises(PrmcalError, match=said):
         loaded.score(question, steps)
     assert loaded.score("1 + 1?").point[0] is not None

@@ -86,12 +86,8 @@ def test_fits_read_what_the_prm_computes(room: int, monkeypatch: pytest.MonkeyPa
     whole = HiddenStates.concatenate(forests)
     halves = whole.states.astype(np.float16).astype(np.float32)
     counts = [len(each) for each in forests]
-    states = ComputedStates(
-        Models(), PluginReference("prm", "qwen", PRM), list(zip(requests, counts, strict=True))
-    )
-    computed = states.prefixes(
-        np.repeat(np.arange(5), counts), np.concatenate([*map(np.arange, counts)]), whole.logit
-    )
+    states = ComputedStates(Models(), PluginReference("prm", "qwen", PRM), list(zip(requests, counts, strict=True)))
+    computed = states.prefixes(np.repeat(np.arange(5), counts), np.concatenate([*map(np.arange, counts)]), whole.logit)
     assert states.shape == halves.shape
     np.testing.assert_array_equal(computed.parents, whole.parents)
     np.testing.assert_array_equal(computed.leaves, whole.leaves)
@@ -102,7 +98,5 @@ def test_fits_read_what_the_prm_computes(room: int, monkeypatch: pytest.MonkeyPa
     known = HiddenStates(halves, whole.parents, whole.leaves, whole.logit)
     n = np.full(len(whole), 4)
     k = np.arange(len(whole)) % 5
-    fits: list[Any] = [
-        calibrators.create("ats", epochs=2, batch_size=2).fit(each, k, n) for each in (known, computed)
-    ]
+    fits: list[Any] = [calibrators.create("ats", epochs=2, batch_size=2).fit(each, k, n) for each in (known, computed)]
     np.testing.assert_array_equal(fits[0].weights_, fits[1].weights_)

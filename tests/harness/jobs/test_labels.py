@@ -72,9 +72,7 @@ def test_terminal_prefixes_are_left_out_of_the_metrics(counts: pd.DataFrame, wit
     assert (without["brier"] != without[with_terminal("brier")]).all()
 
 
-def test_a_grid_may_count_terminal_prefixes(
-    folder: Path, without: pd.DataFrame, with_all: pd.DataFrame
-) -> None:
+def test_a_grid_may_count_terminal_prefixes(folder: Path, without: pd.DataFrame, with_all: pd.DataFrame) -> None:
     shared = ["brier", "ece", "signed_error", "coverage_0.5"]
     both = without.loc["uncalibrated", [with_terminal(name) for name in shared]]
     assert both.to_list() == with_all.loc["uncalibrated", shared].to_list()

@@ -117,25 +117,19 @@ def pool(database: Path, llm: str) -> tuple[np.ndarray, np.ndarray]:
     )
 
 
-def test_points_are_those_of_the_strategy_and_begin_with_one_sample(
-    database: Path, cells: pd.DataFrame
-) -> None:
+def test_points_are_those_of_the_strategy_and_begin_with_one_sample(database: Path, cells: pd.DataFrame) -> None:
     points = league_points(database, **PLACE)
     correct, _ = pool(database, "weak")
     for _, curve in points.groupby("cell_id"):
         assert curve["samples"].is_monotonic_increasing
         first = curve.iloc[0]
         assert (first["samples"], first["accuracy"]) == (1.0, pytest.approx(correct.mean()))
-        assert (
-            (curve["accuracy_low"] <= curve["accuracy"]) & (curve["accuracy"] <= curve["accuracy_high"])
-        ).all()
+        assert ((curve["accuracy_low"] <= curve["accuracy"]) & (curve["accuracy"] <= curve["accuracy_high"])).all()
     errors = points.groupby("strategy")["order_error"].max()
     assert errors["best-of-n"] == 0 <= errors["first good enough"] < 0.02
 
 
-def test_means_over_places_and_tests_are_those_of_the_cells(
-    database: Path, cells: pd.DataFrame, found: League
-) -> None:
+def test_means_over_places_and_tests_are_those_of_the_cells(database: Path, cells: pd.DataFrame, found: League) -> None:
     with engine_for(database, read_only=True).connect() as connection:
         tests = pd.read_sql(sa.select(Comparison).where(Comparison.metric == "area"), connection)
     tests = tests[tests["leaderboard"] == "league"]
@@ -166,9 +160,7 @@ def test_a_filter_keeps_places_and_entries(database: Path) -> None:
     assert "best-of-n + IAS with uncalibrated" not in names and "best-of-n" in names
 
 
-def test_the_command_says_who_is_ahead_and_exports_all_digits(
-    folder: Path, prmcal: Prmcal, found: League
-) -> None:
+def test_the_command_says_who_is_ahead_and_exports_all_digits(folder: Path, prmcal: Prmcal, found: League) -> None:
     printed = prmcal("leaderboard", folder, "--table", "league")
     assert printed.returncode == 0, printed.stderr
     text = " ".join(printed.stdout.split())

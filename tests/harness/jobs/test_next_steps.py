@@ -31,9 +31,7 @@ class Scripted(LLM):
     def opens_thought(self, question: str) -> bool:
         return self.opened
 
-    def generate(
-        self, prefixes: Sequence[Prefix], n: int, sampling: Sampling, seed: int
-    ) -> list[list[Completion]]:
+    def generate(self, prefixes: Sequence[Prefix], n: int, sampling: Sampling, seed: int) -> list[list[Completion]]:
         return [[self._rest(prefix, sampling)] * n for prefix in prefixes]
 
     def _rest(self, prefix: Prefix, sampling: Sampling) -> Completion:

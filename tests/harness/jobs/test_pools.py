@@ -56,9 +56,7 @@ def out(tmp_path_factory: pytest.TempPathFactory, prmcal: Prmcal) -> Path:
             "isotonic",
             {"name": "quantiles", "plugin": "conformal", "arguments": {"calibrator": "isotonic"}},
         ],
-        "strategies": [
-            {"name": "witness", "arguments": {"folder": str(folder)}, "calibrators": ["quantiles"]}
-        ],
+        "strategies": [{"name": "witness", "arguments": {"folder": str(folder)}, "calibrators": ["quantiles"]}],
         "datasets": [{"name": "synthetic-questions", "questions": QUESTIONS}],
         "measurement": {"measured": MEASURED, "follow_ups": 4, "replicates": 100},
         "scaling": {"samples": POOL, "targets": [0.9], "levels": [LEVEL]},
@@ -119,9 +117,7 @@ def test_rewards_are_those_of_the_bare_question_at_its_level(
 ) -> None:
     split, pool = seen
     rows = tables["calibrated_rewards"]
-    bare = rows[
-        rows["question_id"].str.startswith(f"{split}-") & (rows["step"] == 0) & (rows["level"] == LEVEL)
-    ]
+    bare = rows[rows["question_id"].str.startswith(f"{split}-") & (rows["step"] == 0) & (rows["level"] == LEVEL)]
     expected = bare.groupby("question_id")["reward"].first().sort_index()
     np.testing.assert_array_equal(pool["rewards"], expected)
 

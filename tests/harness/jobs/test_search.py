@@ -182,12 +182,9 @@ class Script(LLM):
     def __init__(self, continuations: Mapping[Steps, Sequence[tuple[str, FinishReason]]]) -> None:
         self.continuations = continuations
 
-    def generate(
-        self, prefixes: Sequence[Prefix], n: int, sampling: Sampling, seed: int
-    ) -> list[list[Completion]]:
+    def generate(self, prefixes: Sequence[Prefix], n: int, sampling: Sampling, seed: int) -> list[list[Completion]]:
         return [
-            [Completion(text, 1, reason) for text, reason in self.continuations[each.steps][:n]]
-            for each in prefixes
+            [Completion(text, 1, reason) for text, reason in self.continuations[each.steps][:n]] for each in prefixes
         ]
 
 
@@ -302,9 +299,7 @@ def test_searches_are_on_the_leaderboard(finished: Path, prmcal: Prmcal) -> None
 
 def test_increasing_rewards_rank_as_the_score_does(finished: Path, prmcal: Prmcal) -> None:
     rows = json.loads(prmcal("leaderboard", finished, "--table", "scaling", "--format", "json").stdout)
-    fixed, by_medians = (
-        next(row for row in rows if row["strategy"] == name) for name in ("beam search", "by medians")
-    )
+    fixed, by_medians = (next(row for row in rows if row["strategy"] == name) for name in ("beam search", "by medians"))
     assert (fixed["calibrator"], by_medians["calibrator"]) == (None, "isotonic")
     assert fixed["level"] is by_medians["level"] is None
     assert all(fixed[name] == by_medians[name] for name in ("accuracy", "samples", "budget_ratio"))

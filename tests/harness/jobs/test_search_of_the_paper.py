@@ -71,9 +71,7 @@ class Trees(LLM):
             return Completion(text, 5, "stop")
         return Completion(f"{text} so \\boxed{{{int(right < before)}}}", 9, "stop" if up < 0.3 else "end")
 
-    def generate(
-        self, prefixes: Sequence[Prefix], n: int, sampling: Sampling, seed: int
-    ) -> list[list[Completion]]:
+    def generate(self, prefixes: Sequence[Prefix], n: int, sampling: Sampling, seed: int) -> list[list[Completion]]:
         assert STEP_SEPARATOR in sampling.stop
         return [[self.child(each.question, each.steps) for _ in range(n)] for each in prefixes]
 
@@ -144,9 +142,7 @@ def test_a_search_spends_and_answers_what_the_authors_do(name: str, every: int) 
     theirs = [published(name, every, each.question.text) for each in ours]
     assert [(each.generations, each.answer.steps) for each in ours] == theirs
     ratio = sum(each.generations for each in ours) / sum(each.generations for each in fixed)
-    expected = sum(spent for spent, _ in theirs) / sum(
-        published(FIXED, every, each.question.text)[0] for each in fixed
-    )
+    expected = sum(spent for spent, _ in theirs) / sum(published(FIXED, every, each.question.text)[0] for each in fixed)
     assert ratio == pytest.approx(expected)
     assert ratio == 1 if name == FIXED else ratio < 0.95
 

@@ -34,6 +34,5 @@ def made_halves(whole: Path, tmp_path_factory: pytest.TempPathFactory) -> list[P
 def halves(made_halves: list[Path], tmp_path: Path) -> list[Path]:
     """Copies of the halves, for tests that change them."""
     return [
-        small_runs.copied(half, tmp_path / name)
-        for half, name in zip(made_halves, ("weak", "strong"), strict=True)
+        small_runs.copied(half, tmp_path / name) for half, name in zip(made_halves, ("weak", "strong"), strict=True)
     ]

@@ -20,9 +20,7 @@ GRID: dict[str, Any] = {
             "arguments": {"checkpoint": "nano:weak", "dtype": "float32"},
         }
     ],
-    "prms": [
-        {"name": "nano-prm", "plugin": "qwen", "arguments": {"checkpoint": "nano:prm", "dtype": "float32"}}
-    ],
+    "prms": [{"name": "nano-prm", "plugin": "qwen", "arguments": {"checkpoint": "nano:prm", "dtype": "float32"}}],
     "calibrators": [
         "uncalibrated",
         "isotonic",

@@ -47,9 +47,7 @@ GRID: dict[str, Any] = yaml.safe_load((PLUGINS / "synthetic.yaml").read_text()) 
 }
 
 
-def run(
-    out: Path, changes: Mapping[str, Any] | None = None, of: Path | None = None, only: Any = None
-) -> Path:
+def run(out: Path, changes: Mapping[str, Any] | None = None, of: Path | None = None, only: Any = None) -> Path:
     """Run the grid with some changes. Artifacts of equal keys are taken from another run, if it is given."""
     load_plugin_file(PLUGINS / "synthetic.py")
     if of is not None:
@@ -65,9 +63,7 @@ def copied(directory: Path, out: Path) -> Path:
     The file of the lock is not shared: two processes of the tests would wait for each other.
     """
     without_lock = shutil.ignore_patterns(LOCK_FILE)
-    return Path(
-        shutil.copytree(directory, out, copy_function=os.link, dirs_exist_ok=True, ignore=without_lock)
-    )
+    return Path(shutil.copytree(directory, out, copy_function=os.link, dirs_exist_ok=True, ignore=without_lock))
 
 
 def part(directory: Path, out: Path, keep: Callable[[Cell], bool]) -> Path:

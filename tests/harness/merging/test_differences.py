@@ -85,18 +85,14 @@ def test_other_samples_under_one_key_are_refused(
     assert not (tmp_path / "out").exists()
 
 
-def test_results_that_are_computed_again_agree_or_are_named(
-    whole: Path, tmp_path: Path, prmcal: Prmcal
-) -> None:
+def test_results_that_are_computed_again_agree_or_are_named(whole: Path, tmp_path: Path, prmcal: Prmcal) -> None:
     plugin = ("--plugin", PLUGINS / "synthetic.py")
     run = copied(whole, tmp_path / "run")
     files = {path: path.stat().st_mtime_ns for path in run.rglob("*")}
     done = prmcal("rebuild", run, "--check", *plugin)
     assert done.returncode == 0, done.stdout
     count = len(refs_of(run, "curves")) + len(cells(run))
-    assert (
-        done.stdout == f"{count} of {count} results agree with what is stored when they are computed again.\n"
-    )
+    assert done.stdout == f"{count} of {count} results agree with what is stored when they are computed again.\n"
     assert {path: path.stat().st_mtime_ns for path in run.rglob("*")} == files
 
     shifted(run, refs_of(run, "calibration_metrics", **ISOTONIC), "results", "value", 0.25)
@@ -109,9 +105,7 @@ def test_results_that_are_computed_again_agree_or_are_named(
     assert "curves of weak, verifier, isotonic, long/test: curve_points.accuracy: " in shown
 
 
-def test_what_cannot_be_computed_again_is_counted_with_its_reason(
-    whole: Path, tmp_path: Path, prmcal: Prmcal
-) -> None:
+def test_what_cannot_be_computed_again_is_counted_with_its_reason(whole: Path, tmp_path: Path, prmcal: Prmcal) -> None:
     run = part(whole, tmp_path / "run", lambda cell: cell.leaderboard == "calibration")
     for ref in refs_of(run, "calibrated", **ISOTONIC):
         (run / "artifacts" / ref.kind / ref.key / "calibrated_rewards.parquet").unlink()

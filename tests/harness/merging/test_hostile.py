@@ -37,9 +37,7 @@ def refuses(strange: Path, message: str, *others: Path) -> None:
 
 def folder_of(strange: Path, kind: str = "score") -> Path:
     return next(
-        folder
-        for ref in refs_of(strange, kind, llm="strong")
-        if (folder := Store(strange).folder(ref)).exists()
+        folder for ref in refs_of(strange, kind, llm="strong") if (folder := Store(strange).folder(ref)).exists()
     )
 
 

@@ -56,9 +56,7 @@ def test_a_kill_leaves_the_old_folder_or_nothing(
     assert not [path.name for path in tmp_path.iterdir() if path.name.startswith(".")]
 
 
-def test_a_full_disk_leaves_the_old_folder(
-    halves: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_full_disk_leaves_the_old_folder(halves: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     old = rows(halves[0])
 
     def full(*_: object) -> None:

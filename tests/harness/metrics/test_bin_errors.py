@@ -34,8 +34,7 @@ def test_noise_is_no_calibration_error() -> None:
     for seed in range(100):
         bootstrap, rows = Bootstrap(200, seed), calibrated(seed)
         with_noise, found = (
-            estimate(statistic(each, rows, bootstrap), bootstrap)
-            for each in ("adaptive_ce", "adaptive_ce_corrected")
+            estimate(statistic(each, rows, bootstrap), bootstrap) for each in ("adaptive_ce", "adaptive_ce_corrected")
         )
         assert with_noise.low <= with_noise.value <= with_noise.high
         assert 0 <= found.low <= found.value <= min(found.high, with_noise.value)
@@ -49,9 +48,7 @@ def test_noise_is_no_calibration_error() -> None:
 
 def test_a_large_error_stays_and_its_interval_contains_the_truth() -> None:
     rows = [calibrated(seed, shift=2.0) for seed in range(100)]
-    truth = np.mean(
-        [value("adaptive_ce", each) for each in rows]
-    )  # All bins have errors far above the noise.
+    truth = np.mean([value("adaptive_ce", each) for each in rows])  # All bins have errors far above the noise.
     bootstrap = Bootstrap(200)
     found = [estimate(statistic("adaptive_ce_corrected", each, bootstrap), bootstrap) for each in rows]
     assert np.mean([each.value for each in found]) == pytest.approx(truth, abs=0.01)

@@ -70,9 +70,7 @@ def test_an_area_is_the_integral_over_the_logarithm_of_the_budget(found: list[tu
 
 
 @given(points, st.floats(1, MOST))
-def test_accuracy_at_a_budget_mixes_the_two_settings_around_it(
-    found: list[tuple[float, float]], budget: float
-) -> None:
+def test_accuracy_at_a_budget_mixes_the_two_settings_around_it(found: list[tuple[float, float]], budget: float) -> None:
     costs = np.array([[1.0, *(cost for cost, _ in found)]])
     accuracies = np.array([[0.5, *(accuracy for _, accuracy in found)]])
     order = np.argsort(costs[0], kind="stable")

@@ -27,9 +27,7 @@ from tests.conftest import PLUGINS
 
 load_plugin_file(PLUGINS / "synthetic.py")
 QUESTIONS, POOL = 40, 16
-DATA = QuestionSlice(
-    PluginReference("synthetic-questions", "synthetic-questions", {}), "test", range(QUESTIONS)
-)
+DATA = QuestionSlice(PluginReference("synthetic-questions", "synthetic-questions", {}), "test", range(QUESTIONS))
 IDS = [f"test-{number}" for number in range(QUESTIONS)]
 RESAMPLING = Bootstrap(200, 3)
 

@@ -37,9 +37,7 @@ def make_rows(
 def random_rows(draw: st.DrawFn) -> PrefixRows:
     size = draw(st.integers(1, 40))
     # Few distinct rewards, so that ties and edges of bins are common.
-    reward = draw(
-        st.lists(st.sampled_from([0.0, 0.1, 0.25, 0.3, 0.5, 0.7, 0.99, 1.0]), min_size=size, max_size=size)
-    )
+    reward = draw(st.lists(st.sampled_from([0.0, 0.1, 0.25, 0.3, 0.5, 0.7, 0.99, 1.0]), min_size=size, max_size=size))
     k = draw(st.lists(st.integers(0, 8), min_size=size, max_size=size))
     question = draw(st.lists(st.integers(0, 5), min_size=size, max_size=size))
     return PrefixRows(np.array(reward), np.array(k), np.full(size, 8), np.array(question))
@@ -91,9 +89,7 @@ def test_adaptive_bins_share_tied_rewards_evenly() -> None:
 def test_no_metric_depends_on_the_order_of_the_rows(rows: PrefixRows, bins: int, random: Random) -> None:
     order = list(range(len(rows.reward)))
     random.shuffle(order)
-    shuffled = PrefixRows(
-        rows.reward[order], rows.successes[order], rows.follow_ups[order], rows.question[order]
-    )
+    shuffled = PrefixRows(rows.reward[order], rows.successes[order], rows.follow_ups[order], rows.question[order])
     again = published_metrics(shuffled, bins, FEW)
     for name, metric in published_metrics(rows, bins, FEW).items():
         assert again[name].value() == pytest.approx(metric.value(), abs=1e-12), name
@@ -113,9 +109,7 @@ def test_bounds_and_order_of_the_metrics(rows: PrefixRows, bins: int) -> None:
 
 @settings(max_examples=40, deadline=None)
 @given(random_rows(), st.integers(1, 12), st.data())
-def test_a_weight_is_as_good_as_repeating_the_question(
-    rows: PrefixRows, bins: int, data: st.DataObject
-) -> None:
+def test_a_weight_is_as_good_as_repeating_the_question(rows: PrefixRows, bins: int, data: st.DataObject) -> None:
     questions = len(rows.question_ids)
     weights = data.draw(st.lists(st.integers(0, 3), min_size=questions, max_size=questions).filter(any))
     repeats = np.array(weights)[rows.question_index]

@@ -83,9 +83,7 @@ def test_more_follow_ups_leave_less_bias() -> None:
     """Where rewards lie too near to 1 for 8 follow-ups to tell."""
     errors = {}
     for follow_ups in (8, 64):
-        drawn = [
-            draw(lambda seen, _: expit(2.5 + 1.5 * seen), 60, seed, follow_ups, 2.0) for seed in range(8)
-        ]
+        drawn = [draw(lambda seen, _: expit(2.5 + 1.5 * seen), 60, seed, follow_ups, 2.0) for seed in range(8)]
         errors[follow_ups] = np.mean(
             [value("coverage", rows) - weighted_share(rows, p >= rows.reward) for rows, p in drawn]
         )
@@ -100,9 +98,7 @@ def test_replicates_spread_as_the_estimate_does_when_questions_are_drawn_again()
     fast, full = [], []
     for _ in range(40):
         drawn = random.integers(0, len(rows.question_ids), len(rows.question_ids))
-        fast.append(
-            metric.values(np.bincount(drawn, minlength=len(rows.question_ids))[None].astype(float))[0]
-        )
+        fast.append(metric.values(np.bincount(drawn, minlength=len(rows.question_ids))[None].astype(float))[0])
         chosen = [np.flatnonzero(rows.question_index == question) for question in drawn]
         places = np.concatenate(chosen)
         again = PrefixRows(
@@ -117,9 +113,7 @@ def test_replicates_spread_as_the_estimate_does_when_questions_are_drawn_again()
 
 
 def test_where_p_is_known_nothing_is_estimated() -> None:
-    rows = PrefixRows(
-        np.array([0.3, 0.3, 1.0, 0.0]), np.array([0, 8, 8, 0]), np.full(4, 8), np.array([0, 0, 1, 1])
-    )
+    rows = PrefixRows(np.array([0.3, 0.3, 1.0, 0.0]), np.array([0, 8, 8, 0]), np.full(4, 8), np.array([0, 0, 1, 1]))
     assert value("coverage", replace(rows, terminal=np.ones(4, dtype=bool))) == 0.75
     # A reward of 0 is covered by every p.
     low = PrefixRows(np.zeros(3), np.array([0, 3, 8]), np.full(3, 8), np.arange(3))
@@ -138,9 +132,7 @@ def test_questions_count_the_same() -> None:
 @given(data=st.data())
 def test_any_rows_give_a_share_that_does_not_depend_on_their_order(data: st.DataObject) -> None:
     size = data.draw(st.integers(1, 30))
-    reward = np.array(
-        data.draw(st.lists(st.sampled_from([0.0, 1e-9, 0.3, 0.5, 1.0]), min_size=size, max_size=size))
-    )
+    reward = np.array(data.draw(st.lists(st.sampled_from([0.0, 1e-9, 0.3, 0.5, 1.0]), min_size=size, max_size=size)))
     n = np.array(data.draw(st.lists(st.sampled_from([1, 8, 64]), min_size=size, max_size=size)))
     k = np.array([data.draw(st.integers(0, int(each))) for each in n])
     question = np.array(data.draw(st.lists(st.integers(0, 4), min_size=size, max_size=size)))
@@ -201,8 +193,6 @@ def test_intervals_of_few_questions_allow_for_the_bias(questions: int, follow_up
     true = np.mean([weighted_share(rows, p >= rows.reward) for rows, p in [draw(quantile(0.1), 4000)]])
     inside = []
     for seed in range(60):
-        found = estimate(
-            statistic("coverage", draw(quantile(0.1), questions, seed, follow_ups)[0]), Bootstrap(50)
-        )
+        found = estimate(statistic("coverage", draw(quantile(0.1), questions, seed, follow_ups)[0]), Bootstrap(50))
         inside.append(found.low <= true <= found.high)
     assert np.mean(inside) > 0.93

@@ -73,9 +73,7 @@ def test_they_have_the_values_of_their_prefixes(run: prmcal.Run) -> None:
     errors = []
     for question in range(10):
         rows = run.prefixes(cell["cell_id"], f"test-{question}")
-        known = rows[
-            rows["successes"].notna() & (rows["level"] == 0.5) & ~rows["terminal"].fillna(True).astype(bool)
-        ]
+        known = rows[rows["successes"].notna() & (rows["level"] == 0.5) & ~rows["terminal"].fillna(True).astype(bool)]
         errors += list(abs(known["calibrated_reward"] - known["successes"] / known["follow_ups"]))
     assert len(errors) == cell["rows"]
     assert cell["absolute_error"] == pytest.approx(np.mean(errors))
@@ -122,9 +120,7 @@ def test_a_broken_metric_fails_its_cells_and_is_named(tmp_path: Path) -> None:
     reasons = set(found.leaderboard("calibration")["reason"])
     assert len(reasons) == 1
     (reason,) = reasons
-    assert (
-        "The metric 'broken' failed to measure: it must return an array with one value per prefix" in reason
-    )
+    assert "The metric 'broken' failed to measure: it must return an array with one value per prefix" in reason
     assert (found.leaderboard("scaling")["status"] == "done").all()
 
 

@@ -93,9 +93,7 @@ def test_conformal_bounds_hold_for_clustered_prefixes(wrapped: str) -> None:
     calibrator = create_as(ConformalBound, calibrators, "conformal", calibrator=wrapped, level=LEVEL)
     for repetition in range(REPETITIONS):
         fitted, new = world(100, 2 * repetition), world(60, 2 * repetition + 1)
-        calibrator.fit(
-            features(calibrator, fitted), fitted.successes, fitted.follow_ups, questions=fitted.question
-        )
+        calibrator.fit(features(calibrator, fitted), fitted.successes, fitted.follow_ups, questions=fitted.question)
         bound = calibrator.predict(features(calibrator, new))[:, 0]
         rates.append(per_question(new.successes / new.follow_ups >= bound, new.question))
         probabilities.append(per_question(new.probability >= bound, new.question))

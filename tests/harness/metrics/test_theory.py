@@ -53,9 +53,7 @@ def test_proposition_1_needs_no_fewer_than_the_sample_complexity(chance: float, 
 
 
 @given(st.lists(SHARE, min_size=1, max_size=8), st.sampled_from(TARGETS))
-def test_proposition_2_expanding_every_prefix_by_m_ias_reaches_its_target(
-    chances: list[float], target: float
-) -> None:
+def test_proposition_2_expanding_every_prefix_by_m_ias_reaches_its_target(chances: list[float], target: float) -> None:
     prefixes = np.array(chances)
     expansions = expansions_needed(prefixes, target, 10**6)
     assert 1 - np.prod((1 - prefixes) ** expansions) >= target - 1e-9
@@ -70,10 +68,7 @@ def test_proposition_3_keeping_k_ias_prefixes_reaches_its_target(
     prefixes = np.sort(chances)[::-1]
     kept = beams_needed(prefixes, target, expansions, len(prefixes))
     assert 1 <= kept <= len(prefixes)
-    enough = [
-        bool(samples_needed(p, target) * (1 - 1e-9) <= k * expansions)
-        for k, p in enumerate(prefixes, start=1)
-    ]
+    enough = [bool(samples_needed(p, target) * (1 - 1e-9) <= k * expansions) for k, p in enumerate(prefixes, start=1)]
     if any(enough):
         assert kept == enough.index(True) + 1
         assert 1 - np.prod((1 - prefixes[:kept]) ** expansions) >= target - 1e-9

@@ -90,9 +90,7 @@ def test_a_grid_is_a_file_data_or_a_spec_and_finished_work_is_kept(
 def test_a_leaderboard_is_the_one_of_the_command(opened: prmcal.Run) -> None:
     for table in ("calibration", "scaling"):
         found = opened.leaderboard(table)
-        assert found.to_csv(index=False, lineterminator="\n") == render_leaderboard(
-            opened.directory, table, "csv"
-        )
+        assert found.to_csv(index=False, lineterminator="\n") == render_leaderboard(opened.directory, table, "csv")
 
 
 def test_a_leaderboard_is_filtered_by_one_name_or_several(opened: prmcal.Run) -> None:
@@ -174,9 +172,7 @@ def test_a_plugin_of_the_notebook_is_refused(tmp_path: Path) -> None:
     before = dict(calibrators._registered)
     calibrators.register("mine")(Mine)
     try:
-        with pytest.raises(
-            PluginError, match=r"'mine' is defined in __main__.* plugins=\[\"my_plugins.py\"\]"
-        ):
+        with pytest.raises(PluginError, match=r"'mine' is defined in __main__.* plugins=\[\"my_plugins.py\"\]"):
             prmcal.run({**GRID, "calibrators": ["mine"]}, tmp_path / "out", plugins=[SYNTHETIC])
     finally:
         calibrators._registered = before

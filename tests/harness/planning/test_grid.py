@@ -43,14 +43,10 @@ def test_a_key_that_is_given_twice_is_refused(tmp_path: Path) -> None:
 
 def test_an_argument_of_a_plugin_outside_of_its_arguments_is_explained(tmp_path: Path) -> None:
     with pytest.raises(GridError, match="What a plugin takes belongs under `arguments`"):
-        read(
-            tmp_path, GRID.replace("plugin: qwen, arguments: {", "plugin: qwen, device: cpu, arguments: {", 1)
-        )
+        read(tmp_path, GRID.replace("plugin: qwen, arguments: {", "plugin: qwen, device: cpu, arguments: {", 1))
 
 
-def test_a_file_beside_the_grid_is_found_from_any_folder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_beside_the_grid_is_found_from_any_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     beside, here = tmp_path / "beside", tmp_path / "here"
     for folder, files in ((beside, ("both.jsonl", "far.jsonl")), (here, ("both.jsonl",))):
         folder.mkdir()

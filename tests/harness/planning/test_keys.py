@@ -82,9 +82,7 @@ def test_every_field_is_in_the_key(kind: str, name: str) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_inputs_and_versions_are_in_the_key_and_names_are_not(
-    kind: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_inputs_and_versions_are_in_the_key_and_names_are_not(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     before = key(kind)
     assert key(kind) == before != key(kind, input="b")
     hints = get_type_hints(KINDS[kind], include_extras=True)
@@ -118,9 +116,7 @@ def following(planned: Plan, kinds: set[str]) -> set[str]:
 
 
 @pytest.mark.parametrize("kind", sorted({job.kind for job in plan(**EVERYTHING).jobs}))
-def test_another_version_of_a_job_changes_what_follows_from_it(
-    kind: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_another_version_of_a_job_changes_what_follows_from_it(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     before = plan(**EVERYTHING)
     monkeypatch.setattr(KINDS[kind], "version", KINDS[kind].version + 1)
     after = plan(**EVERYTHING)
@@ -151,9 +147,7 @@ def test_a_changed_library_grades_again_and_samples_and_scores_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     before = plan(**EVERYTHING)
-    monkeypatch.setattr(
-        "prmcal.registry.contracts.dataset.grader_version", lambda grading: "symbolic 3 (sympy 1.99)"
-    )
+    monkeypatch.setattr("prmcal.registry.contracts.dataset.grader_version", lambda grading: "symbolic 3 (sympy 1.99)")
     changed = changed_kinds(before, plan(**EVERYTHING))
     assert {"graded", "success", "graded_search"} <= changed
     assert not changed & {"rollout", "follow_ups", "score", "hidden"}

@@ -101,9 +101,7 @@ def test_texts_that_break(text: str, message: str, tmp_path: Path) -> None:
         ),
     ],
 )
-def test_more_than_a_machine_can_run_is_refused(
-    changes: dict[str, Any], message: str, tmp_path: Path
-) -> None:
+def test_more_than_a_machine_can_run_is_refused(changes: dict[str, Any], message: str, tmp_path: Path) -> None:
     path = tmp_path / "grid.yaml"
     path.write_text(yaml.safe_dump(GRID | changes))
     with pytest.raises(GridError) as caught:

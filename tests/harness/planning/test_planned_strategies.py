@@ -102,9 +102,7 @@ def test_a_strategy_can_be_kept_to_some_calibrators() -> None:
 def test_a_strategy_can_be_kept_to_some_prms() -> None:
     (prm,) = data()["prms"]
     prms = [{**prm, "name": name} for name in ("first", "second")]
-    planned = plan(
-        prms=prms, strategies=["pass@1", "majority vote", {"name": "best-of-n", "prms": ["second"]}]
-    )
+    planned = plan(prms=prms, strategies=["pass@1", "majority vote", {"name": "best-of-n", "prms": ["second"]}])
     found = {(cell.strategy, cell.labels.prm) for cell in planned.cells if cell.strategy}
     assert found == {("pass@1", ""), ("majority vote", ""), ("best-of-n", "second")}
     with pytest.raises(ValueError, match=r"names the PRM 'third', which the grid does not have"):

@@ -62,9 +62,7 @@ def test_only_scores_that_are_read_are_computed() -> None:
     assert refs(measured, "rollout", "success", "calibration_metrics") <= refs(whole)
     assert refs(bare, "score") < refs(measured, "score") < refs(whole, "score")
     assert not refs(measured, "curves")
-    read = {
-        ref for job in bare.jobs for shard in job.shards for refs in shard.inputs.values() for ref in refs
-    }
+    read = {ref for job in bare.jobs for shard in job.shards for refs in shard.inputs.values() for ref in refs}
     assert refs(bare, "score") <= read
     stops = {shard.parameters.trajectories.stop for shard in measured.shards() if shard.ref.kind == "score"}  # type: ignore[attr-defined]
     assert stops == {4, 8}  # of the calibration questions, and the measured ones of the test questions
@@ -77,12 +75,8 @@ def test_an_engine_that_wants_many_texts_gets_large_shards_after_the_first(
 ) -> None:
     def blocks(**shards: int) -> set[tuple[int, int]]:
         planned = plan(scaling={"samples": 64, "targets": [0.9]}, shards={"questions": 50, **shards})
-        found = [
-            each.parameters for each in planned.shards() if isinstance(each.parameters, RolloutParameters)
-        ]
-        return {
-            (each.trajectories.start, each.trajectories.stop) for each in found if each.data.split == "test"
-        }
+        found = [each.parameters for each in planned.shards() if isinstance(each.parameters, RolloutParameters)]
+        return {(each.trajectories.start, each.trajectories.stop) for each in found if each.data.split == "test"}
 
     assert blocks() == {(start, start + 8) for start in range(0, 64, 8)}
     monkeypatch.setattr(llms.get("synthetic-llm"), "trajectories_per_shard", 32)
@@ -188,9 +182,7 @@ def test_a_calibrator_of_any_level_is_asked_for_the_levels_of_the_grid() -> None
 
 def test_other_calibrators_have_the_same_keys_at_all_levels() -> None:
     assert levels_of(["isotonic"], [0.25, 0.05]) == (levels_of(["isotonic"], [0.1])[0], {0.5})
-    with pytest.raises(
-        GridError, match=r"beta = 0.25, which the calibrator 'spread' .* that predict any level"
-    ):
+    with pytest.raises(GridError, match=r"beta = 0.25, which the calibrator 'spread' .* that predict any level"):
         levels_of(["spread"], [0.1, 0.25])
     with pytest.raises(GridError, match=r"beta = 0.25, which the calibrator 'conformal' "):
         plan(
@@ -215,9 +207,7 @@ def test_a_replayed_llm_is_asked_for_all_samples_at_once(tmp_path: Path) -> None
     recording.write_text('{"question": "1+1?", "solutions": ["2"]}')
     replayed = [{"name": "old", "plugin": "recorded", "arguments": {"path": str(recording)}}]
     most = data()["scaling"]["samples"]
-    with pytest.raises(
-        GridError, match=rf"'old' gives the same completions .*'shards.trajectories' to {most} or more"
-    ):
+    with pytest.raises(GridError, match=rf"'old' gives the same completions .*'shards.trajectories' to {most} or more"):
         plan(llms=replayed, shards={"trajectories": most - 1})
     assert plan(llms=replayed, shards={"trajectories": most}).cells
 
@@ -289,9 +279,7 @@ def test_a_limit_of_prefixes_counts_in_the_costs() -> None:
         (10, 4, [0, 3, 7, 10]),
     ],
 )
-def test_chosen_prefixes_have_equal_distances_and_both_ends(
-    steps: int, most: int | None, chosen: list[int]
-) -> None:
+def test_chosen_prefixes_have_equal_distances_and_both_ends(steps: int, most: int | None, chosen: list[int]) -> None:
     assert chosen_prefixes(steps, most) == chosen
     for limit in range(2, 40):
         found = chosen_prefixes(37, limit)

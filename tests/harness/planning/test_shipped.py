@@ -17,9 +17,7 @@ def test_every_grid_of_the_project_is_shipped_under_its_name() -> None:
     assert {name: read_grid(find_grid(name)).name for name in shipped} == {name: name for name in shipped}
 
 
-def test_a_file_comes_before_a_name_and_a_folder_does_not(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_comes_before_a_name_and_a_folder_does_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "paper").mkdir()
     assert find_grid("paper") == shipped_grids()["paper"]

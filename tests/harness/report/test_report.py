@@ -86,9 +86,7 @@ def test_a_table_has_the_values_of_the_leaderboard(results: Path, report: Path) 
     found = pd.DataFrame(rows_of(report / "table-5.csv"))
     expected = expected[expected["metric"].isin(set(found["metric"]))]
     found = found[found["value"] != ""]
-    both = expected.merge(
-        found, on=["dataset", "prm", "llm", "calibrator", "metric"], suffixes=("", "_report")
-    )
+    both = expected.merge(found, on=["dataset", "prm", "llm", "calibrator", "metric"], suffixes=("", "_report"))
     assert len(both) == len(expected) == len(found)
     for name in ("value", "low", "high"):
         np.testing.assert_allclose(both[f"{name}_report"].astype(float), both[name], atol=1e-9)
@@ -106,9 +104,7 @@ def test_a_missing_value_has_its_status_and_reason(report: Path) -> None:
 def test_the_best_and_ties_are_marked_among_the_calibrators_of_a_table(tmp_path: Path) -> None:
     calibrators = ("uncalibrated", "temperature", "isotonic")  # each better than the one before
     out = tmp_path / "report"
-    write_report(
-        build(tmp_path / "run", llms=["a"], prms=["b"], datasets=["c"], calibrators=calibrators), out
-    )
+    write_report(build(tmp_path / "run", llms=["a"], prms=["b"], datasets=["c"], calibrators=calibrators), out)
     five, one = ((out / f"table-{number}.tex").read_text() for number in (5, 1))
     for value in ("0.300\\", "0.150=\\", "0.100*\\"):
         assert value in five
@@ -140,17 +136,13 @@ def test_the_papers_numbers_stand_beside_measured_ones_of_the_same_names(tmp_pat
     rows = rows_of(tmp_path / "report" / "table-4.csv")
     assert [row["prm"] for row in rows] == [small] * 4 + [large] * 4 + ["mine"] * 4
     found = {
-        (row["prm"], row["calibrator"], row["metric"]): float(row["published"])
-        for row in rows
-        if row["published"]
+        (row["prm"], row["calibrator"], row["metric"]): float(row["published"]) for row in rows if row["published"]
     }
     assert found == expected and len(found) == 6
     assert (tmp_path / "report" / "table-4.tex").read_text().count("{}paper 0.") == len(found)
     beside = rows_of(tmp_path / "report" / "beside-the-paper.csv")
     (row,) = (
-        row
-        for row in beside
-        if row["Table"].startswith("PRMs") and row["PRM"] == large and row["Metric"] == "Brier"
+        row for row in beside if row["Table"].startswith("PRMs") and row["PRM"] == large and row["Metric"] == "Brier"
     )
     measured = next(
         float(row["value"])
@@ -225,8 +217,7 @@ def test_grids_of_other_shapes(tmp_path: Path, shape: dict[str, Any]) -> None:
 
 def test_a_run_in_which_nothing_is_measured_yet(tmp_path: Path) -> None:
     names = [
-        cell_id("calibration", "a", "d", prm="p", calibrator=calibrator)
-        for calibrator in ("uncalibrated", "isotonic")
+        cell_id("calibration", "a", "d", prm="p", calibrator=calibrator) for calibrator in ("uncalibrated", "isotonic")
     ]
     run = build(tmp_path / "run", llms=["a"], prms=["p"], datasets=["d"], pending=names)
     write_report(run, tmp_path / "report")
@@ -275,9 +266,7 @@ def test_what_cannot_be_read_or_written_is_named(results: Path, tmp_path: Path, 
     assert len(refused.stderr.splitlines()) == 1
 
 
-def test_without_altair_it_says_what_to_install(
-    results: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_altair_it_says_what_to_install(results: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("prmcal.harness.report.writer.can_draw", lambda: False)
     with pytest.raises(PrmcalError, match=r"pip install '\.\[report\]'"):
         write_report(results, tmp_path / "report")

@@ -100,8 +100,7 @@ def test_figure_4_has_the_target_of_the_tables_and_its_numbers_are_those_of_the_
 ) -> None:
     rows = rows_of(report / "figure-4.csv")
     assert (
-        "C = 0.99 and beta = 0.1"
-        in json.loads((report / "report.json").read_text())["exhibits"]["figure-4"]["caption"]
+        "C = 0.99 and beta = 0.1" in json.loads((report / "report.json").read_text())["exhibits"]["figure-4"]["caption"]
     )
     for difficulty in range(1, 6):
         expected = catalog.measurements(run / "leaderboard.duckdb", "scaling", question_level=difficulty)
@@ -120,9 +119,7 @@ def test_figure_4_has_the_target_of_the_tables_and_its_numbers_are_those_of_the_
     ("figure", "lines"),
     [("figure-15", {"uncalibrated", "spread"}), ("figure-16", {"beta = 0.1", "beta = 0.5", "beta = 0.9"})],
 )
-def test_the_ablations_have_the_points_of_the_curves(
-    run: Path, report: Path, figure: str, lines: set[str]
-) -> None:
+def test_the_ablations_have_the_points_of_the_curves(run: Path, report: Path, figure: str, lines: set[str]) -> None:
     rows = rows_of(report / f"{figure}.csv")
     assert {row["series"] for row in rows} == {*lines, "fixed n"}
     own = [row for row in rows if row["series"] != "fixed n"]

@@ -48,15 +48,9 @@ def check(plan: Plan, slots: list[Slot], stints: list[Stint]) -> None:
     ready = {each.shard.ref: 0.0 for each in stints}
     ends = {each.shard.ref: each.end for each in stints}
     for each in stints:
-        ready[each.shard.ref] = max(
-            (ends[ref] for refs in each.shard.inputs.values() for ref in refs), default=0.0
-        )
+        ready[each.shard.ref] = max((ends[ref] for refs in each.shard.inputs.values() for ref in refs), default=0.0)
     for each in stints:
-        own = [
-            other
-            for other in stints
-            if other is not each and other.begin < each.end and each.begin < other.end
-        ]
+        own = [other for other in stints if other is not each and other.begin < each.end and each.begin < other.end]
         assert not any(set(other.gpus) & set(each.gpus) for other in own)
         needs = each.shard.parameters.prm.arguments if each.shard.resource else {"tensor_parallel": 0}  # type: ignore[attr-defined]
         needed = needs.get("tensor_parallel", len(every))
@@ -73,9 +67,7 @@ def check(plan: Plan, slots: list[Slot], stints: list[Stint]) -> None:
     st.integers(4, 9),
     st.integers(0, 2**32),
 )
-def test_no_gpu_is_idle_while_a_shard_that_fits_is_ready(
-    needed: list[tuple[int, bool]], gpus: int, seed: int
-) -> None:
+def test_no_gpu_is_idle_while_a_shard_that_fits_is_ready(needed: list[tuple[int, bool]], gpus: int, seed: int) -> None:
     plan, chance = planned(needed), random.Random(seed)
     seconds = {shard.ref: chance.randint(1, 9) for shard in plan.shards()}
     slots = slots_of_machine([str(gpu) for gpu in range(gpus)], gpus)

@@ -116,9 +116,7 @@ shards_of_graphs = st.tuples(
 
 
 @given(st.lists(shards_of_graphs, min_size=1, max_size=14), st.integers(0, 2**32))
-def test_shards_are_handed_out_in_the_order_of_their_ranks(
-    shards: list[tuple[str, list[int], int]], seed: int
-) -> None:
+def test_shards_are_handed_out_in_the_order_of_their_ranks(shards: list[tuple[str, list[int], int]], seed: int) -> None:
     plan = graph(shards)
     schedule, reference, chance = Schedule(plan, ()), Reference(plan), random.Random(seed)
     while not schedule.finished:

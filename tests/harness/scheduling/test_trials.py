@@ -15,15 +15,12 @@ from tests.harness.planning.synthetic_plans import PLUGINS, plan
 
 load_plugin_file(PLUGINS / "synthetic.py")
 PRMS = [
-    {"name": name, "plugin": "synthetic-prm", "arguments": {"skill": skill}}
-    for name, skill in (("a", 0.9), ("b", 0.8))
+    {"name": name, "plugin": "synthetic-prm", "arguments": {"skill": skill}} for name, skill in (("a", 0.9), ("b", 0.8))
 ]
 MODELS = ["llm:weak", "llm:strong", "prm:a", "prm:b"]
 
 
-def work(
-    schedule: Schedule, failures: dict[str, Failure] | None = None, loaded: str = ""
-) -> list[Shard[Any]]:
+def work(schedule: Schedule, failures: dict[str, Failure] | None = None, loaded: str = "") -> list[Shard[Any]]:
     """Let one worker compute all shards; those of some models fail. Return them in the order of their turns."""
     taken = []
     while (shard := schedule.take(loaded)) is not None:
@@ -67,8 +64,7 @@ def test_a_model_that_fails_first_is_given_up_and_the_others_go_on() -> None:
     planned = plan(prms=PRMS)
     schedule = Schedule(planned, ())
     taken = {
-        each.ref
-        for each in work(schedule, {"prm:b": Failure("The prm 'b' failed to score: no key.", plugin="prm:b")})
+        each.ref for each in work(schedule, {"prm:b": Failure("The prm 'b' failed to score: no key.", plugin="prm:b")})
     }
     assert len(taken & refs(planned, "prm:b")) == 1
     for model in MODELS[:-1]:
@@ -101,7 +97,5 @@ def test_a_model_that_fails_first_is_said_at_once() -> None:
     assert notice == Notice(failure.reason, urgent=True)
     failed = {each.ref for each in outcomes if isinstance(each, Outcome) and not each.blocked}
     assert failed == {
-        each.ref
-        for each in plan(prms=PRMS).shards()
-        if each.resource == "llm:weak" and each.ref.kind == "rollout"
+        each.ref for each in plan(prms=PRMS).shards() if each.resource == "llm:weak" and each.ref.kind == "rollout"
     }

@@ -24,11 +24,7 @@ CLIENTS = 32
 
 def trajectory(client: int) -> dict[str, Any]:
     """The trajectory of a client."""
-    return {
-        "messages": chat(
-            f"Begin at {10 + client}. a) add 1, b) add 2.", [f"a) {10 + client}+1={11 + client}"]
-        )
-    }
+    return {"messages": chat(f"Begin at {10 + client}. a) add 1, b) add 2.", [f"a) {10 + client}+1={11 + client}"])}
 
 
 def test_a_prm_is_asked_as_vllm_documents_it(address: str, here: CalibratedPRM) -> None:
@@ -50,9 +46,7 @@ def test_a_prm_is_asked_as_vllm_documents_it(address: str, here: CalibratedPRM) 
             assert [right for _, right in row["data"]] == pytest.approx(expected.point[1:], abs=1e-5)
             assert [sum(each) for each in row["data"]] == pytest.approx([1, 1])
             assert row["prmcal"]["uncalibrated"] == pytest.approx(expected.uncalibrated, abs=1e-5)
-            assert (
-                row["prmcal"]["levels"] == list(here.scorer.levels) and len(row["prmcal"]["quantiles"]) == 3
-            )
+            assert row["prmcal"]["levels"] == list(here.scorer.levels) and len(row["prmcal"]["quantiles"]) == 3
     before, _, _ = text.partition(STEPS[0])
     for body in ({"input": QUESTION}, {"messages": chat()}, {"input": f"{before}<extra_0>"}):
         (row,) = pooled(address, **body)
@@ -105,9 +99,7 @@ def test_rows_have_the_order_of_the_outputs_of_the_prm(tmp_path: Path) -> None:
         ({"input": QUESTION, "encoding_format": "base64"}, 400, "encoding_format: "),
     ],
 )
-def test_what_cannot_be_scored_has_a_reason(
-    address: str, body: dict[str, Any], status: int, message: str
-) -> None:
+def test_what_cannot_be_scored_has_a_reason(address: str, body: dict[str, Any], status: int, message: str) -> None:
     reply = post(address, body)
     assert reply.status_code == status
     assert message in message_of(reply)

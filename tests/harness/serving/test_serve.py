@@ -42,9 +42,7 @@ from tests.served_run import BODY, CELL, SECONDS, served
 def test_a_body_that_cannot_be_read_is_refused(
     address: str, content: bytes, kind: str, status: int, message: str
 ) -> None:
-    reply = httpx2.post(
-        f"{address}/pooling", content=content, headers={"content-type": kind}, timeout=SECONDS
-    )
+    reply = httpx2.post(f"{address}/pooling", content=content, headers={"content-type": kind}, timeout=SECONDS)
     assert reply.status_code == status
     assert message in message_of(reply)
 
@@ -163,9 +161,7 @@ def test_a_busy_server_refuses_and_finishes_what_it_began(folder: Path) -> None:
             yield body[5:]
 
         with ThreadPoolExecutor(1) as pool:
-            slow = pool.submit(
-                httpx2.post, f"{address}/pooling", content=slowly(), headers=headers, timeout=SECONDS
-            )
+            slow = pool.submit(httpx2.post, f"{address}/pooling", content=slowly(), headers=headers, timeout=SECONDS)
             assert begun.wait(SECONDS)
             while (refused := post(address, {"input": QUESTION})).status_code == 200:
                 pass  # The server has not read the beginning of the slow one.
@@ -178,9 +174,7 @@ def test_a_busy_server_refuses_and_finishes_what_it_began(folder: Path) -> None:
         assert process.wait(SECONDS) == 0
 
 
-def test_what_cannot_be_served_is_refused_in_one_line(
-    folder: Path, tmp_path: Path, prmcal: Prmcal, port: int
-) -> None:
+def test_what_cannot_be_served_is_refused_in_one_line(folder: Path, tmp_path: Path, prmcal: Prmcal, port: int) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", port))
         taken.listen()

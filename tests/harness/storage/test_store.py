@@ -62,9 +62,7 @@ def test_a_damaged_artifact_counts_as_absent_and_can_be_written_again(tmp_path: 
     ],
 )
 @pytest.mark.parametrize("verify", [True, False])
-def test_a_manifest_that_no_run_writes_counts_as_absent(
-    tmp_path: Path, changes: dict[str, Any], verify: bool
-) -> None:
+def test_a_manifest_that_no_run_writes_counts_as_absent(tmp_path: Path, changes: dict[str, Any], verify: bool) -> None:
     store = Store(tmp_path)
     (tmp_path / "other").write_text("key")
     store.write(ROLLOUT, fill, FIGURES)

@@ -10,9 +10,7 @@ from rich.cells import cell_len
 from prmcal.db.text.board import Column
 from prmcal.harness.terminal import cut, fit, terminal_width, text_table, wrapped
 
-TEXTS = st.text(
-    st.one_of(st.characters(codec="utf-8"), st.sampled_from("aé漢字🙂\x1b[31m\n\t ")), max_size=60
-)
+TEXTS = st.text(st.one_of(st.characters(codec="utf-8"), st.sampled_from("aé漢字🙂\x1b[31m\n\t ")), max_size=60)
 WIDTHS = st.integers(60, 160)
 TABLES = st.integers(1, 7).flatmap(
     lambda columns: st.lists(st.lists(TEXTS, min_size=columns, max_size=columns), min_size=1, max_size=4)
@@ -29,11 +27,7 @@ def test_wrapped_and_cut_texts_fit(text: str, width: int) -> None:
     assert widest(cut(text, width)) <= width
     assert "\x1b" not in wrapped(text, width) + cut(text, width)
     assert wrapped(text, width).replace("\n", "").replace(" ", "") == (
-        "".join(
-            each if each.isprintable() else each.encode("unicode_escape").decode()
-            for each in text
-            if each != "\n"
-        )
+        "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text if each != "\n")
     ).replace(" ", "")
 
 
@@ -57,9 +51,7 @@ def test_the_least_important_columns_are_left_out_and_the_rest_is_whole() -> Non
         Column("status", ("done",), 3),
     ]
     narrow = fit(columns, 60)
-    assert [each.title for each in narrow.hidden] == [
-        "budget ratio"
-    ]  # the last column is narrow enough to stay
+    assert [each.title for each in narrow.hidden] == ["budget ratio"]  # the last column is narrow enough to stay
     assert narrow.text.splitlines()[-1] == "best-of-n + IAS  0.998 [0.964, 0.999]* a  done"
     assert fit(columns, 80).hidden == ()
 

@@ -88,18 +88,14 @@ def test_noise_in_the_states_costs_little() -> None:
     flat = calibrators.create("temperature").fit(features.logit, k, n)
     features, k, n = world(100, 4)
     gap = log_loss(fitted.predict(features)[:, 0], k, n) - log_loss(flat.predict(features.logit)[:, 0], k, n)
-    assert gap < 0.1 * (
-        log_loss(expit(features.logit), k, n) - log_loss(flat.predict(features.logit)[:, 0], k, n)
-    )
+    assert gap < 0.1 * (log_loss(expit(features.logit), k, n) - log_loss(flat.predict(features.logit)[:, 0], k, n))
 
 
 def test_a_head_that_does_worse_on_questions_held_out_is_not_kept() -> None:
     features, k, n = world(60, 20)
     fitted = ats(**SMALL, learning_rate=1.0).fit(features, k, n)
     assert fitted.epoch_ == 0
-    expected = (
-        create_as(TemperatureScaling, calibrators, "temperature").fit(features.logit, k, n).temperature_
-    )
+    expected = create_as(TemperatureScaling, calibrators, "temperature").fit(features.logit, k, n).temperature_
     np.testing.assert_allclose(fitted.temperatures(features), expected, rtol=1e-6)
     assert ats(**SMALL, learning_rate=1.0, held_out=0).fit(features, k, n).epoch_ == 4
 
@@ -179,16 +175,12 @@ def test_predicting_needs_a_fit_and_the_same_prm() -> None:
         calibrator.predict(features)
     calibrator.fit(features, k, n)
     wider = np.concatenate([features.states, features.states], axis=1)
-    with pytest.raises(
-        PluginFailedError, match=r"width 12, and these have width 24.*Fit the calibrator to this PRM"
-    ):
+    with pytest.raises(PluginFailedError, match=r"width 12, and these have width 24.*Fit the calibrator to this PRM"):
         calibrator.predict(HiddenStates(wider, features.parents, features.leaves, features.logit))
 
 
 def test_a_loss_that_is_no_number_says_what_to_do() -> None:
-    with pytest.raises(
-        PluginFailedError, match=r"became NaN in epoch . of 4\. Lower the learning rate \(1e\+30\)"
-    ):
+    with pytest.raises(PluginFailedError, match=r"became NaN in epoch . of 4\. Lower the learning rate \(1e\+30\)"):
         ats(**SMALL, learning_rate=1e30).fit(*world(10, 18))
 
 

@@ -73,15 +73,11 @@ def test_any_data_gives_rewards_in_range(name: str, arguments: dict[str, Any], d
     calibrator = calibrators.create(name, **arguments)
     size = data.draw(st.integers(1, 12))
     logits = np.array(
-        data.draw(
-            st.lists(st.sampled_from([-90.0, -2.0, 0.0, 1e-9, 0.5, 40.0]), min_size=size, max_size=size)
-        )
+        data.draw(st.lists(st.sampled_from([-90.0, -2.0, 0.0, 1e-9, 0.5, 40.0]), min_size=size, max_size=size))
     )
     n = np.array(data.draw(st.lists(st.integers(1, 8), min_size=size, max_size=size)))
     kind = data.draw(st.sampled_from(["all right", "all wrong", "any"]))
-    draw_k = {"all right": lambda m: m, "all wrong": lambda m: 0}.get(
-        kind, lambda m: data.draw(st.integers(0, m))
-    )
+    draw_k = {"all right": lambda m: m, "all wrong": lambda m: 0}.get(kind, lambda m: data.draw(st.integers(0, m)))
     k = np.array([draw_k(int(m)) for m in n])
     calibrator.fit(features(calibrator, logits), k, n)
     predicted = calibrator.predict(features(calibrator, np.append(logits, [-700.0, 700.0, 0.1])))
@@ -131,9 +127,7 @@ def test_predicting_needs_a_fit_and_finite_scores(name: str, arguments: dict[str
 
 
 def test_what_another_calibrator_has_saved_is_not_loaded(tmp_path: Path) -> None:
-    calibrators.create("isotonic").fit(np.array([0.2, 0.8]), np.array([1, 2]), np.array([2, 2])).save(
-        tmp_path
-    )
+    calibrators.create("isotonic").fit(np.array([0.2, 0.8]), np.array([1, 2]), np.array([2, 2])).save(tmp_path)
     with pytest.raises(DataError, match="contains the calibrator 'isotonic', not 'temperature'"):
         calibrators.create("temperature").load(tmp_path)
 

@@ -53,9 +53,7 @@ def conformal(wrapped: Any = "uncalibrated", **arguments: Any) -> Any:
 
 def states(logit: Any) -> HiddenStates:
     rows = np.arange(len(logit))
-    return HiddenStates(
-        np.zeros((len(logit), 2), dtype=np.float32), np.full(len(logit), -1), rows, np.asarray(logit)
-    )
+    return HiddenStates(np.zeros((len(logit), 2), dtype=np.float32), np.full(len(logit), -1), rows, np.asarray(logit))
 
 
 def prefixes(size: int, seed: int = 0) -> tuple[Any, ...]:

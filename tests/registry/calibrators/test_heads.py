@@ -53,9 +53,7 @@ def world(
     return features, random.binomial(n, p), n, np.arange(rows) // 4, p, mean
 
 
-@pytest.mark.parametrize(
-    ("name", "left"), [("beta-binomial", 0.1), ("ensemble", 0.3), ("monotone-quantile", 0.1)]
-)
+@pytest.mark.parametrize(("name", "left"), [("beta-binomial", 0.1), ("ensemble", 0.3), ("monotone-quantile", 0.1)])
 def test_the_state_tells_the_mean_of_new_prefixes(name: str, left: float) -> None:
     """Of the PRM's squared error, this share is left. The LayerNorm of the ensemble hides how far out a state is."""
     features, k, n, questions, _, _ = world(3000, 0, width=60)
@@ -70,9 +68,7 @@ def test_the_state_tells_the_mean_of_new_prefixes(name: str, left: float) -> Non
     ("name", "arguments"),
     [("beta-binomial", {}), ("monotone-quantile", {}), ("ensemble", {"spread": "mixture"})],
 )
-def test_a_quantile_is_below_the_success_probability_as_often_as_it_says(
-    name: str, arguments: dict[str, Any]
-) -> None:
+def test_a_quantile_is_below_the_success_probability_as_often_as_it_says(name: str, arguments: dict[str, Any]) -> None:
     features, k, n, questions, _, _ = world(3000, 2)
     fitted = head(name, **arguments).fit(features, k, n, questions=questions)
     features, _, _, _, p, _ = world(2000, 3)
@@ -173,9 +169,7 @@ def test_wide_states_are_projected_and_nothing_is_lost_of_few_directions(name: s
 def test_states_of_another_prm_and_broken_ones_are_refused(name: str) -> None:
     features, k, n, questions, _, _ = world(40, 14)
     fitted = small(name).fit(features, k, n, questions=questions)
-    with pytest.raises(
-        PluginFailedError, match=f"'{name}' was fitted to hidden states of width 6, and these have"
-    ):
+    with pytest.raises(PluginFailedError, match=f"'{name}' was fitted to hidden states of width 6, and these have"):
         fitted.predict(world(5, 15, width=7)[0])
     broken = world(5, 16)[0]
     broken.states[2, 1] = np.nan

@@ -91,16 +91,12 @@ def test_the_reward_at_one_half_is_the_mean_and_levels_stay_in_order(name: str) 
     np.testing.assert_array_equal(found[:, 3], alone)
     between = (quantiles[:, 2] <= alone) & (alone <= quantiles[:, 4])
     assert between.any()
-    np.testing.assert_array_equal(
-        found[between][:, [0, 1, 2, 4, 5, 6]], quantiles[between][:, [0, 1, 2, 4, 5, 6]]
-    )
+    np.testing.assert_array_equal(found[between][:, [0, 1, 2, 4, 5, 6]], quantiles[between][:, [0, 1, 2, 4, 5, 6]])
 
 
 def test_without_other_questions_a_head_is_not_used() -> None:
     features, k, n, questions, _ = world(QUESTIONS, 0, told=True)
-    fitted = create_as(HeadCalibrator, calibrators, "monotone-quantile").fit(
-        features, k, n, questions=questions * 0
-    )
+    fitted = create_as(HeadCalibrator, calibrators, "monotone-quantile").fit(features, k, n, questions=questions * 0)
     assert fitted.share_ == 0
     turned = HiddenStates(-features.states, features.parents, features.leaves, features.logit)
     np.testing.assert_array_equal(fitted.predict(turned), fitted.predict(features))

@@ -76,24 +76,18 @@ def test_every_check_is_seen_to_fail(kind: str) -> None:
     assert [name for name in names if not any(part in name for part in seen)] == []
 
 
-def test_a_plugin_that_needs_arguments_does_not_end_the_check_of_its_file(
-    prmcal: Prmcal, tmp_path: Path
-) -> None:
+def test_a_plugin_that_needs_arguments_does_not_end_the_check_of_its_file(prmcal: Prmcal, tmp_path: Path) -> None:
     path = tmp_path / "mine.py"
     needy = "@calibrator('needy')\nclass Needy(Calibrator):\n    reads = 'reward'\n"
     needy += "    def __init__(self, folder: str) -> None:\n        self.folder = folder\n"
     content = "@calibrator('content')\nclass Content(Calibrator):\n"
-    path.write_text(
-        f"from prmcal import Calibrator, calibrator\n{needy}{FIT}{PREDICT}{content}{FIT}{PREDICT}"
-    )
+    path.write_text(f"from prmcal import Calibrator, calibrator\n{needy}{FIT}{PREDICT}{content}{FIT}{PREDICT}")
     given = prmcal("check", path, "--argument", "folder=here")
     assert given.returncode == 0, given.stdout
     assert "2 plugins: 2 passed" in given.stdout
     without = prmcal("check", path).stdout
     assert "2 plugins: 1 passed, 1 needs arguments" in " ".join(without.split())
-    assert re.search(
-        r"needs arguments\. Run\n  prmcal check \S+ --argument folder=\.\.\.$", without, re.MULTILINE
-    )
+    assert re.search(r"needs arguments\. Run\n  prmcal check \S+ --argument folder=\.\.\.$", without, re.MULTILINE)
     wrong = prmcal("check", path, "--argument", "foldr=here")
     assert wrong.returncode == 2
     assert "has an argument 'foldr'. Did you mean 'folder'?" in wrong.stderr

@@ -51,9 +51,7 @@ def test_bad_rows_of_a_recording_can_be_skipped(tmp_path: Path) -> None:
 
 
 @given(
-    st.one_of(
-        st.integers(-9, 99), st.floats(0, 9).map(lambda each: round(each, 2)), st.sampled_from(["easy", "A1"])
-    )
+    st.one_of(st.integers(-9, 99), st.floats(0, 9).map(lambda each: round(each, 2)), st.sampled_from(["easy", "A1"]))
 )
 def test_a_level_is_kept_as_it_is(tmp_path_factory: pytest.TempPathFactory, level: Any) -> None:
     path = write(tmp_path_factory.mktemp("level") / "own.jsonl", {**GOOD, "level": level})
@@ -82,9 +80,7 @@ def test_a_byte_order_mark_is_no_error(name: str, tmp_path: Path) -> None:
 
 
 def test_any_of_several_accepted_answers_is_right(tmp_path: Path) -> None:
-    path = write(
-        tmp_path / "own.jsonl", {**GOOD, "answer": ["108"]}, {**GOOD, "answer": ["1/2", "\\text{half}"]}
-    )
+    path = write(tmp_path / "own.jsonl", {**GOOD, "answer": ["108"]}, {**GOOD, "answer": ["1/2", "\\text{half}"]})
     one, two = (each.answer for each in datasets.create("jsonl", path=path).questions("test"))
     assert one == "108"
     assert [grade_answer(each, two) for each in ("0.5", "half", "0.6")] == ["correct", "correct", "incorrect"]
@@ -100,9 +96,7 @@ def test_any_of_several_accepted_answers_is_right(tmp_path: Path) -> None:
         (" ", "sentences"),
     ],
 )
-def test_steps_of_recordings_are_found_whatever_separates_them(
-    between: str, splitting: str, tmp_path: Path
-) -> None:
+def test_steps_of_recordings_are_found_whatever_separates_them(between: str, splitting: str, tmp_path: Path) -> None:
     texts = [f"We add.{between}It is {end}." for end in ("2", "3")]
     record = {"question": "1+1?", "solutions": texts, "logits": [[0.0, 1.0, 2.0], [0.0, 1.0, -2.0]]}
     path = write(tmp_path / "recording.jsonl", record)

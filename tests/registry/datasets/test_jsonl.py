@@ -98,9 +98,7 @@ def test_escaped_characters_are_read(tmp_path: Path) -> None:
 
 def test_files_and_splits_that_are_not_there(tmp_path: Path) -> None:
     path = write(tmp_path / "own.jsonl", GOOD)
-    with pytest.raises(
-        DataError, match=r"has no split 'calibration'.*Give its 'calibration' argument a file"
-    ):
+    with pytest.raises(DataError, match=r"has no split 'calibration'.*Give its 'calibration' argument a file"):
         read(path, split="calibration")
     with pytest.raises(DataError, match="has 1 questions, fewer than the 2"):
         read(path, count=2)

@@ -74,9 +74,7 @@ USES = [(QUESTION, use_questions), (RECORDING, use_recording), (RATE, use_succes
 @given(data=st.data())
 @FEW
 def test_changed_records(record: dict[str, Any], use: Any, folder: Path, data: st.DataObject) -> None:
-    lines = [
-        json.dumps(each) for each in (data.draw(changed(record)), {**record, "question": "2+2?", "id": 2})
-    ]
+    lines = [json.dumps(each) for each in (data.draw(changed(record)), {**record, "question": "2+2?", "id": 2})]
     suffix = data.draw(st.sampled_from(["json", "jsonl"]))
     path = folder / f"changed.{suffix}"
     path.write_text(f"[{','.join(lines)}]" if suffix == "json" else "\n".join(lines))

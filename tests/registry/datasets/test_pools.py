@@ -69,9 +69,7 @@ def test_numbers_of_programs_are_those_that_were_published_with_them() -> None:
 
 def test_a_name_is_a_file_and_an_unknown_one_is_refused_with_those_that_there_are() -> None:
     assert pool_path("own.parquet") == "own.parquet"
-    with pytest.raises(
-        DataError, match=r"no pool 'humaneval'\. The shipped pools are .*humaneval-codegen-16b"
-    ):
+    with pytest.raises(DataError, match=r"no pool 'humaneval'\. The shipped pools are .*humaneval-codegen-16b"):
         pool_path("pool:humaneval")
 
 
@@ -98,9 +96,7 @@ def test_samples_with_answers_can_vote(tmp_path: Path) -> None:
     assert (first.correct, first.tokens) == (rows["correct"][0], rows["cost"][0])
 
 
-def test_parts_of_a_grid_have_numbers_of_their_own_and_one_leaderboard(
-    prmcal: Prmcal, tmp_path: Path
-) -> None:
+def test_parts_of_a_grid_have_numbers_of_their_own_and_one_leaderboard(prmcal: Prmcal, tmp_path: Path) -> None:
     parts: list[dict[str, Any]] = []
     for name, samples in (("small", 3), ("large", 6)):
         write_pool(tmp_path / f"{name}.parquet", made(samples=samples, seed=samples), CARD)

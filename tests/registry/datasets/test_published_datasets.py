@@ -84,9 +84,7 @@ def test_aime_2025_is_the_first_paper_then_the_second_as_the_hub_has_them(tmp_pa
     rows["AIME2025-II"][1]["answer"] = "336^\\circ"
     for name, of_paper in rows.items():
         write(tmp_path / f"{name}.jsonl", *of_paper)
-    files = [
-        {"config_name": name, "data_files": [{"split": "test", "path": f"{name}.jsonl"}]} for name in rows
-    ]
+    files = [{"config_name": name, "data_files": [{"split": "test", "path": f"{name}.jsonl"}]} for name in rows]
     (tmp_path / "README.md").write_text(f"---\n{yaml.safe_dump({'configs': files})}---\n")
     records = replace(table, repository=str(tmp_path)).records("aime25")
     path = write(tmp_path / "both.jsonl", *(record for _, record in records))
@@ -150,9 +148,7 @@ def test_a_file_with_another_number_of_problems_is_refused(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("name", "repository"), [("math500", "HuggingFaceH4/MATH-500"), ("aime24-25", "HuggingFaceH4/aime_2024")]
 )
-def test_without_file_and_hub_the_error_says_what_is_needed(
-    name: str, repository: str, tmp_path: Path
-) -> None:
+def test_without_file_and_hub_the_error_says_what_is_needed(name: str, repository: str, tmp_path: Path) -> None:
     code = (
         "from prmcal.registry.plugins import datasets; from prmcal.errors import DataError\n"
         f"try: datasets.create('{name}').questions('test')\n"

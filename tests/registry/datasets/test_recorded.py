@@ -73,9 +73,7 @@ def test_follow_ups_are_those_recorded_or_the_rest_of_solutions(tmp_path: Path) 
         (("nobody said this",), 1, "but 0 are recorded"),
     ],
 )
-def test_what_was_not_recorded_is_one_clear_error(
-    steps: tuple[str, ...], n: int, message: str, tmp_path: Path
-) -> None:
+def test_what_was_not_recorded_is_one_clear_error(steps: tuple[str, ...], n: int, message: str, tmp_path: Path) -> None:
     with pytest.raises(PluginFailedError, match=message):
         replay(write(tmp_path, RECORD), steps, n)
     with pytest.raises(PluginFailedError, match=r"no recording of the question '7.7'"):
@@ -97,9 +95,7 @@ def test_outcome_rewards_belong_to_whole_solutions(tmp_path: Path) -> None:
 
 
 def test_process_rewards_belong_to_prefixes(tmp_path: Path) -> None:
-    path = write(
-        tmp_path, {**RECORD, "logits": [[0.0, 1.0, 2.0, 3.0], [0.0, 1.0, -2.0, -3.0], [0.0, 0.5, 1.0]]}
-    )
+    path = write(tmp_path, {**RECORD, "logits": [[0.0, 1.0, 2.0, 3.0], [0.0, 1.0, -2.0, -3.0], [0.0, 0.5, 1.0]]})
     scores = prms.create("recorded", path=path).score("1+1+1?", [split_steps(RIGHT), split_steps(WRONG)[:2]])
     assert scores[0].logit.tolist() == [0.0, 1.0, 2.0, 3.0]
     assert scores[1].logit.tolist() == [0.0, 1.0, -2.0]
@@ -151,17 +147,13 @@ def test_a_trajectory_without_a_score_is_an_error(tmp_path: Path) -> None:
         ({"follow_ups": [{"prefix": ["a"]}]}, "'completions' must be a list"),
     ],
 )
-def test_a_broken_recording_is_named_with_its_line(
-    change: dict[str, Any], message: str, tmp_path: Path
-) -> None:
+def test_a_broken_recording_is_named_with_its_line(change: dict[str, Any], message: str, tmp_path: Path) -> None:
     path = write(tmp_path, {**RECORD, "question": "another"}, {**RECORD, **change})
     with pytest.raises(DataError, match=rf"recording\.jsonl, line 2: .*{message}"):
         prms.create("recorded", path=path).score("1+1+1?", [split_steps(RIGHT)])
 
 
-@pytest.mark.parametrize(
-    "logits", [[[1.0, 2.0], -1.0, 0.25], ["high", -1.0, 0.25], [float("nan"), -1.0, 0.25]]
-)
+@pytest.mark.parametrize("logits", [[[1.0, 2.0], -1.0, 0.25], ["high", -1.0, 0.25], [float("nan"), -1.0, 0.25]])
 def test_scores_that_fit_no_prefix_are_refused(logits: list[Any], tmp_path: Path) -> None:
     prm = prms.create("recorded", path=write(tmp_path, {**RECORD, "logits": logits}))
     with pytest.raises(DataError, match="must have a number for each solution, or a list of 3 numbers, or 4"):
@@ -180,15 +172,11 @@ def test_a_recording_is_known_by_its_content(tmp_path: Path) -> None:
         again = registry.create("recorded", path=second).identity()
         assert registry.create("recorded", path=str(changed)).identity() == again
     write(tmp_path, {**RECORD, "solutions": ["Another text"], "logits": [[0.5]]})
-    assert (
-        llms.create("recorded", path=str(changed)).identity()
-        != llms.create("recorded", path=second).identity()
-    )
+    assert llms.create("recorded", path=str(changed)).identity() != llms.create("recorded", path=second).identity()
     write(tmp_path, RECORD)
     assert llms.create("recorded", path=first).identity() == llms.create("recorded", path=second).identity()
     assert (
-        llms.create("recorded", path=first, one_step=True).identity()
-        != llms.create("recorded", path=first).identity()
+        llms.create("recorded", path=first, one_step=True).identity() != llms.create("recorded", path=first).identity()
     )
     with pytest.raises(InvalidArgumentsError, match=r"There is no recording .*gone\.jsonl"):
         llms.create("recorded", path=str(tmp_path / "gone.jsonl"))

@@ -170,9 +170,7 @@ DIFFERENT = [
     ("\\begin{pmatrix}1&0\\\\0&1\\end{pmatrix}", "1"),
 ]
 
-_TOWERS = [
-    f"{{{base}}}^{{" * height + str(base) + "}" * height for base in (3, 5, 9) for height in range(3, 19)
-]
+_TOWERS = [f"{{{base}}}^{{" * height + str(base) + "}" * height for base in (3, 5, 9) for height in range(3, 19)]
 _GROWTH = [
     template.format(size=size)
     for size in (10**5, 10**7, 10**9, 10**12)

@@ -16,9 +16,7 @@ from prmcal.registry.plugins import datasets
 from prmcal.steps import STEP_END
 
 NUMBERS = st.integers(-(10**6), 10**6).map(str)
-BOXES = st.sampled_from(
-    ["\\boxed{%s}", "\\boxed {%s}", "\\boxed %s", "\\fbox{%s}", "\\boxed{ %s }", "\\boxed\n{%s}"]
-)
+BOXES = st.sampled_from(["\\boxed{%s}", "\\boxed {%s}", "\\boxed %s", "\\fbox{%s}", "\\boxed{ %s }", "\\boxed\n{%s}"])
 HARMLESS = st.sampled_from(
     ["", " (Answers go in \\boxed{}.)", " So \\boxed{", "</think>", " \\boxed{ }", " I use no <think> tag."]
 )
@@ -39,9 +37,7 @@ PHRASES = st.sampled_from(
 
 
 @given(NUMBERS, BOXES, HARMLESS, st.text("ab .\n", max_size=20))
-def test_a_box_is_read_whatever_its_spelling_and_what_follows(
-    number: str, box: str, behind: str, before: str
-) -> None:
+def test_a_box_is_read_whatever_its_spelling_and_what_follows(number: str, box: str, behind: str, before: str) -> None:
     assert find_answer(before + " " + box % number + behind) == (number, "boxed")
     assert find_answer(f"\\boxed{{7}} {before} {box % number}{behind}", MARKED) == (number, "boxed")
 

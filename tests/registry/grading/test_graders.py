@@ -14,9 +14,7 @@ from prmcal.registry.plugins import graders
 OPTIONS = ("7", "42", "a prime", "none of these")
 
 
-def verdict(
-    grader: str, answer: str | None, reference: str, options: tuple[str, ...] = (), **given: object
-) -> str:
+def verdict(grader: str, answer: str | None, reference: str, options: tuple[str, ...] = (), **given: object) -> str:
     question = Question("q", "Which one?", reference, options=options)
     (graded,) = graders.create(grader, **given).grade([GradingRequest(question, answer, f"So {answer}")])
     return graded.verdict
@@ -64,9 +62,7 @@ def test_exact_and_symbolic() -> None:
     assert all(verdict(name, None, "1") == "unparsed" for name in ("exact", "symbolic", "letter"))
 
 
-def test_a_function_decides_and_its_errors_are_counted_apart(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_function_decides_and_its_errors_are_counted_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "my_rules.py").write_text(
         "def same(question, answer, reference):\n    return int(answer) == int(reference)\n"
     )

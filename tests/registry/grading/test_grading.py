@@ -172,8 +172,6 @@ def test_training_answers_equal_themselves_in_another_spelling() -> None:
 def test_training_answers_do_not_equal_one_another() -> None:
     answers = training_answers()[:600]
     others = Random(6).sample(answers, len(answers))
-    false = {
-        (a, b) for a, b in zip(answers, others, strict=True) if a != b and grade_answer(a, b) != "incorrect"
-    }
+    false = {(a, b) for a, b in zip(answers, others, strict=True) if a != b and grade_answer(a, b) != "incorrect"}
     # The other pairs differ only in a unit, a degree sign or the name of a variable.
     assert {(a, b) for a, b in false if spelled(a) != spelled(b)} == set()

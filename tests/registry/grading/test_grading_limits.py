@@ -175,9 +175,7 @@ def test_a_killed_program_is_started_again(comparer: SymbolicComparer) -> None:
     assert comparer.verdict(question("5+2")) == "correct"
 
 
-def test_a_program_that_cannot_run_is_one_clear_error(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_program_that_cannot_run_is_one_clear_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program = tmp_path / "worker.py"
     program.write_text("import a_package_that_is_not_installed\n")
     monkeypatch.setattr(SymbolicComparer, "program", program)

@@ -56,17 +56,13 @@ def test_shipped_templates_write_the_formats_of_their_models() -> None:
     user = f"<|start_header_id|>user<|end_header_id|>\n\n{PROBE}<|eot_id|>"
     system = "<|start_header_id|>system<|end_header_id|>\n\nBe brief.<|eot_id|>"
     assert PromptFormat("llama-3", None).render(PROBE, LLAMA) == f"<|begin_of_text|>{user}{end}"
-    assert (
-        PromptFormat("llama-3", "Be brief.").render(PROBE, LLAMA) == f"<|begin_of_text|>{system}{user}{end}"
-    )
+    assert PromptFormat("llama-3", "Be brief.").render(PROBE, LLAMA) == f"<|begin_of_text|>{system}{user}{end}"
     doubled = PromptFormat("llama-3-double-bos", None).render(PROBE, LLAMA)
     assert doubled == f"<|begin_of_text|><|begin_of_text|>{user}{end}"
     assert PromptFormat("qwen-2.5", "Be brief.").render(PROBE, {}) == (
         f"<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\n{PROBE}<|im_end|>\n<|im_start|>assistant\n"
     )
-    assert (
-        PromptFormat("qwen-2.5", None).render(PROBE, {"bos_token": "<s>"}).startswith("<s><|im_start|>user\n")
-    )
+    assert PromptFormat("qwen-2.5", None).render(PROBE, {"bos_token": "<s>"}).startswith("<s><|im_start|>user\n")
 
 
 def test_the_native_template_of_a_model_can_be_written_as_a_file(tmp_path: Path) -> None:
@@ -204,9 +200,7 @@ def test_the_identity_needs_no_tokenizer_and_no_hub(tmp_path: Path) -> None:
         "assert 'transformers' not in sys.modules and 'torch' not in sys.modules"
     )
     isolated = {**environment(), "HF_HOME": str(tmp_path), "HF_HUB_OFFLINE": "1", "PATH": os.environ["PATH"]}
-    done = subprocess.run(
-        [sys.executable, "-c", code], env=isolated, capture_output=True, text=True, timeout=600
-    )
+    done = subprocess.run([sys.executable, "-c", code], env=isolated, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr
     probe, commit = json.loads(done.stdout)
     assert commit == "a" * 40

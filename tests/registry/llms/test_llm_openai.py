@@ -31,9 +31,7 @@ def plugin(url: str, **arguments: Any) -> Any:
     return llms.create("openai", base_url=url, model="weak", **given)
 
 
-def texts(
-    llm: Any, n: int = 3, seed: int = 5, prefixes: list[Prefix] = PREFIXES, **sampling: Any
-) -> list[list[str]]:
+def texts(llm: Any, n: int = 3, seed: int = 5, prefixes: list[Prefix] = PREFIXES, **sampling: Any) -> list[list[str]]:
     found = llm.generate(prefixes, n, Sampling(**sampling), seed)
     return [[each.text for each in of_prefix] for of_prefix in found]
 
@@ -45,9 +43,7 @@ def weak() -> Iterator[Server]:
         yield server
 
 
-@parametrize_with_checks(
-    [llms.create("openai", base_url="http://localhost/v1", model="weak", tokenizer=WEAK)]
-)
+@parametrize_with_checks([llms.create("openai", base_url="http://localhost/v1", model="weak", tokenizer=WEAK)])
 def test_a_served_policy_conforms(plugin: Any, check: Any, weak: Server) -> None:
     # The server has no address yet when the checks are collected.
     check(llms.create("openai", **{**plugin.arguments, "base_url": weak.url}))
@@ -185,9 +181,7 @@ def test_a_server_that_is_down() -> None:
 )
 def test_a_refused_request_is_not_repeated(fault: str, advice: str) -> None:
     with serving(fault=lambda number: fault) as server:
-        with pytest.raises(
-            PluginFailedError, match=rf"refused a request with {fault}: .*fault {fault}.*{advice}"
-        ):
+        with pytest.raises(PluginFailedError, match=rf"refused a request with {fault}: .*fault {fault}.*{advice}"):
             texts(plugin(server.url, concurrency=1), n=1, prefixes=PREFIXES[:1])
         assert len(server.requests) == 1
 

@@ -46,9 +46,7 @@ def reply(reason: str = "stop", **message: Any) -> dict[str, Any]:
     }
 
 
-@parametrize_with_checks(
-    [llms.create("openai-chat", base_url="http://localhost/v1", model="weak", continues="vllm")]
-)
+@parametrize_with_checks([llms.create("openai-chat", base_url="http://localhost/v1", model="weak", continues="vllm")])
 def test_a_served_policy_conforms(plugin: Any, check: Any, weak: Server) -> None:
     # The server has no address yet when the checks are collected.
     check(llms.create("openai-chat", **{**plugin.arguments, "base_url": weak.url}))
@@ -70,9 +68,7 @@ def test_a_prefix_is_continued_as_by_the_same_policy_on_transformers(prefix: Pre
         ("prefix", {"prefix": True}, {}),
     ],
 )
-def test_a_request_says_all_that_decides_the_text(
-    continues: str, last: dict[str, Any], others: dict[str, Any]
-) -> None:
+def test_a_request_says_all_that_decides_the_text(continues: str, last: dict[str, Any], others: dict[str, Any]) -> None:
     with serving_chat(lambda request: reply(content="x")) as server:
         llm = plugin(server.url, continues=continues, system_prompt="Think.")
         llm.generate([STARTED], 2, Sampling(temperature=0.6, top_p=0.9, max_tokens=12, stop=("\n\n",)), 5)
@@ -94,9 +90,7 @@ def test_without_continuing_only_whole_solutions_are_possible(weak: Server) -> N
     ((whole,),) = llm.generate([Prefix(QUESTION)], 1, Sampling(max_tokens=24), 5)
     assert whole.text
     before = len(weak.requests)
-    with pytest.raises(
-        PluginFailedError, match=r"Follow-ups.* beam search cannot run.*Set 'continues' to 'vllm'"
-    ):
+    with pytest.raises(PluginFailedError, match=r"Follow-ups.* beam search cannot run.*Set 'continues' to 'vllm'"):
         llm.generate([STARTED], 1, Sampling(), 5)
     assert len(weak.requests) == before
 
@@ -114,9 +108,7 @@ def test_without_continuing_only_whole_solutions_are_possible(weak: Server) -> N
         ({"content": "so 4"}, "<think>\n2+2\n</think>\n\n", "so 4"),
     ],
 )
-def test_thoughts_are_put_back_in_front_of_the_answer(
-    message: dict[str, Any], so_far: str, text: str
-) -> None:
+def test_thoughts_are_put_back_in_front_of_the_answer(message: dict[str, Any], so_far: str, text: str) -> None:
     assert reply_text(message, so_far) == text
 
 

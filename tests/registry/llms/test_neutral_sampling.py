@@ -16,9 +16,7 @@ SHOTS = [{"question": "1+1?", "solution": "2"}]
 
 
 @pytest.mark.parametrize("takes", [True, False])
-def test_a_server_is_told_to_add_no_sampling_if_it_takes_that(
-    takes: bool, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_server_is_told_to_add_no_sampling_if_it_takes_that(takes: bool, caplog: pytest.LogCaptureFixture) -> None:
     with serving() as server, caplog.at_level(logging.WARNING):
         server.takes_top_k = takes
         llm = llms.create("openai", base_url=server.url, model="m", chat_template=PLAIN)
@@ -33,13 +31,9 @@ def test_a_server_is_told_to_add_no_sampling_if_it_takes_that(
 
 
 def test_a_template_keeps_its_last_line_end_and_shows_examples() -> None:
-    llm = llms.create(
-        "openai", base_url="http://localhost/v1", model="m", chat_template=PLAIN, few_shot=SHOTS
-    )
+    llm = llms.create("openai", base_url="http://localhost/v1", model="m", chat_template=PLAIN, few_shot=SHOTS)
     assert isinstance(llm, Templated) and llm.prompt("2+2?") == "1+1?|2|2+2?\n"
-    chat = llms.create(
-        "openai-chat", base_url="http://localhost/v1", model="m", continues="none", few_shot=SHOTS
-    )
+    chat = llms.create("openai-chat", base_url="http://localhost/v1", model="m", continues="none", few_shot=SHOTS)
     assert [each["content"] for each in chat.asked(Prefix("2+2?"))["messages"]] == ["1+1?", "2", "2+2?"]  # type: ignore[attr-defined]
     for name, arguments in (("openai", {"chat_template": PLAIN}), ("openai-chat", {"continues": "none"})):
         server = {"base_url": "http://localhost/v1", "model": "m", **arguments}

@@ -62,9 +62,7 @@ def test_a_model_that_forgets_is_left_to_its_own_cache() -> None:
     model = Qwen2ForCausalLM(config).eval()
     prompts = [(5, 6, 7, 8, 9), (5, 6, 7, 8, 9)]
     rows = [Row(prompt, 12, np.full(12, 0.5)) for prompt in prompts]
-    sample_rows(
-        model, rows, temperature=1e-4, top_p=1.0, pad_id=0, end_ids=frozenset(), stops=lambda tokens: False
-    )
+    sample_rows(model, rows, temperature=1e-4, top_p=1.0, pad_id=0, end_ids=frozenset(), stops=lambda tokens: False)
     ids = torch.tensor([prompts[0]])
     expected = model.generate(
         ids, attention_mask=torch.ones_like(ids), do_sample=False, max_new_tokens=12, pad_token_id=0

@@ -21,9 +21,7 @@ FOLLOW_UPS = 8
 REWARDS = [0.0, 0.1, 0.25, 0.3, 0.5, 0.7, 0.99, 1.0]
 
 
-def clustered(
-    questions: int, seed: int, shift: float = 0.0, spread: float = 0.7
-) -> tuple[PrefixRows, Floats]:
+def clustered(questions: int, seed: int, shift: float = 0.0, spread: float = 0.7) -> tuple[PrefixRows, Floats]:
     """Rewards that are the expectation of p, except for a shift of the log-odds, and p.
 
     Prefixes of one question differ from their rewards in the same direction.
@@ -50,9 +48,7 @@ def any_rows(draw: st.DrawFn, most: int = 25) -> PrefixRows:
 
 def repeated(rows: PrefixRows, times: list[int]) -> PrefixRows:
     """The rows of each question as often as `times` says, each time as a question of its own."""
-    places = [
-        (place, copy) for place, question in enumerate(rows.question_index) for copy in range(times[question])
-    ]
+    places = [(place, copy) for place, question in enumerate(rows.question_index) for copy in range(times[question])]
     chosen = np.array([place for place, _ in places])
     names = np.array([10 * rows.question_index[place] + copy for place, copy in places])
     return PrefixRows(

@@ -44,10 +44,7 @@ class Scored:
 def scored(one_thread: None) -> dict[str, Scored]:
     dataset = datasets.create("nano-math")
     questions = dataset.questions("test", QUESTIONS)
-    judges = {
-        name: prms.create(name, checkpoint=f"nano:{folder}", dtype="float32")
-        for name, folder in FORMATS.items()
-    }
+    judges = {name: prms.create(name, checkpoint=f"nano:{folder}", dtype="float32") for name, folder in FORMATS.items()}
     prefixes = [Prefix(question.text) for question in questions]
     found = {}
     for name in POLICIES:
@@ -76,9 +73,7 @@ def test_the_policies_are_as_good_as_their_names(scored: dict[str, Scored]) -> N
 
 
 @pytest.mark.parametrize("judge", FORMATS)
-def test_a_reward_model_tells_right_from_wrong_within_a_question(
-    judge: str, scored: dict[str, Scored]
-) -> None:
+def test_a_reward_model_tells_right_from_wrong_within_a_question(judge: str, scored: dict[str, Scored]) -> None:
     areas = []
     for found in scored.values():
         mixed = [row for row in range(QUESTIONS) if 0 < found.correct[row].sum() < SAMPLES]
@@ -163,8 +158,6 @@ def test_the_training_command_makes_all_models_and_resumes(
     (tmp_path / "work" / "labels.jsonl").unlink()
     assert made() == ["labels"]
     for name, folder in FORMATS.items():
-        (score,) = prms.create(name, checkpoint=str(models / folder)).score(
-            "Start with 10.", [["a) 10+1=11"]]
-        )
+        (score,) = prms.create(name, checkpoint=str(models / folder)).score("Start with 10.", [["a) 10+1=11"]])
         assert score.logit.shape == (2,)
         assert np.isfinite(score.logit).all()

@@ -26,8 +26,7 @@ def test_a_known_slope_and_offset_are_found_and_folded_in(
     plugin: str, folder: str, negative: int, one_thread: None
 ) -> None:
     before, after = (
-        create_as(TransformersPRM, prms, plugin, checkpoint=f"nano:{folder}", dtype="float32")
-        for _ in range(2)
+        create_as(TransformersPRM, prms, plugin, checkpoint=f"nano:{folder}", dtype="float32") for _ in range(2)
     )
     chains = []
     for problem in generate_split("nano-math", "train", 10):

@@ -89,9 +89,7 @@ LLAMA_31_TEMPLATE = (
 """What Llama-3.1's chat template writes of plain turns, when it is told neither a date nor a system prompt."""
 
 
-def write_tokenizer(
-    folder: Path, pad_token: str | None, merges: tuple[tuple[str, str], ...] = MERGES
-) -> None:
+def write_tokenizer(folder: Path, pad_token: str | None, merges: tuple[tuple[str, str], ...] = MERGES) -> None:
     """Write a tokenizer in the layout of Llama and Mistral: byte fallback, a space in front, <s> before each text."""
     from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, processors
 
@@ -104,9 +102,7 @@ def write_tokenizer(
     tokenizer.decoder = decoders.Sequence(
         [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)]
     )
-    tokenizer.add_special_tokens(
-        [AddedToken(token, special=True, normalized=False) for token in SPECIAL_TOKENS]
-    )
+    tokenizer.add_special_tokens([AddedToken(token, special=True, normalized=False) for token in SPECIAL_TOKENS])
     tokenizer.post_processor = processors.TemplateProcessing(
         single="<s> $A", pair="<s> $A <s> $B", special_tokens=[("<s>", 1)]
     )

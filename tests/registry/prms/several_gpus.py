@@ -99,9 +99,7 @@ def spread(
 
 
 @pytest.mark.parametrize(("name", "checkpoint"), FORMATS)
-def test_scores_and_hidden_states(
-    name: str, checkpoint: str, load: Load, request: pytest.FixtureRequest
-) -> None:
+def test_scores_and_hidden_states(name: str, checkpoint: str, load: Load, request: pytest.FixtureRequest) -> None:
     prm = load(name, checkpoint)
     trunk, head = prm.modules
     spread = request.getfixturevalue("spread")

@@ -38,9 +38,7 @@ class Asked:
         assert request["max_tokens"] == 1
         tokenizer = self.prm.tokenizer
         if "messages" in request:
-            ids = tokenizer.apply_chat_template(
-                request["messages"], add_generation_prompt=True, return_dict=False
-            )
+            ids = tokenizer.apply_chat_template(request["messages"], add_generation_prompt=True, return_dict=False)
         else:
             ids = tokenizer(request["prompt"])["input_ids"]
         with self.lock, torch.inference_mode():
@@ -120,18 +118,14 @@ def test_its_scores_are_those_of_the_model_on_this_machine(chat: bool, strong: S
         ({"No": 1.0}, np.log(1e-9)),
     ],
 )
-def test_an_answer_that_is_not_named_is_as_likely_as_it_can_be(
-    named: dict[str, float], expected: float
-) -> None:
+def test_an_answer_that_is_not_named_is_as_likely_as_it_can_be(named: dict[str, float], expected: float) -> None:
     with serving(lambda request: naming(**named), path=CHAT) as server:
         assert logits(create(server.url), [()])[0] == pytest.approx(expected, rel=1e-5)
 
 
 def test_what_the_server_finds_too_long_is_flagged() -> None:
     """Either it says so, as vLLM does, or it counts more tokens than `max_tokens`."""
-    with serving(
-        lambda request: reply(naming(Yes=0.7, No=0.2)["choices"][0]["logprobs"], 90), path=CHAT
-    ) as server:
+    with serving(lambda request: reply(naming(Yes=0.7, No=0.2)["choices"][0]["logprobs"], 90), path=CHAT) as server:
         (counted,) = create(server.url, max_tokens=80).score(QUESTION, [("a",)])
         assert counted.over_long.all() and np.isnan(counted.reward).all()
     for message, flagged in (("maximum context length is 80 tokens", True), ("no such model", False)):
@@ -157,9 +151,7 @@ def test_a_server_without_log_probabilities_is_one_clear_error(found: Any) -> No
 def test_an_answer_in_other_words_names_them() -> None:
     with (
         serving(lambda request: naming(The=0.5, Sure=0.3, Hm=0.1), path=CHAT) as server,
-        pytest.raises(
-            PluginFailedError, match=r"neither 'Yes' nor 'No'.*'The', 'Sure', 'Hm'\. Set 'right' and"
-        ),
+        pytest.raises(PluginFailedError, match=r"neither 'Yes' nor 'No'.*'The', 'Sure', 'Hm'\. Set 'right' and"),
     ):
         create(server.url).score(QUESTION, TRAJECTORIES)
 

@@ -17,9 +17,7 @@ IDS = st.lists(st.integers(0, 2), min_size=1, max_size=8).map(tuple)
 
 
 @given(SIZES, st.integers(1, 200), st.sampled_from((0.0, 0.75, 1.0)))
-def test_batches_hold_every_tree_once_within_their_limits(
-    sizes: list[int], limit: int, least_share: float
-) -> None:
+def test_batches_hold_every_tree_once_within_their_limits(sizes: list[int], limit: int, least_share: float) -> None:
     batches = batch_by_size(sizes, limit, least_share)
     assert sorted(index for batch in batches for index in batch) == list(range(len(sizes)))
     for batch in batches:
@@ -28,12 +26,8 @@ def test_batches_hold_every_tree_once_within_their_limits(
         assert all(sizes[index] >= least_share * largest for index in batch)
 
 
-@given(
-    st.lists(st.lists(IDS, min_size=1, max_size=4).map(sorted), max_size=8).map(sorted), st.integers(1, 40)
-)
-def test_a_tree_holds_neighbours_up_to_its_size(
-    trajectories: list[list[tuple[int, ...]]], limit: int
-) -> None:
+@given(st.lists(st.lists(IDS, min_size=1, max_size=4).map(sorted), max_size=8).map(sorted), st.integers(1, 40))
+def test_a_tree_holds_neighbours_up_to_its_size(trajectories: list[list[tuple[int, ...]]], limit: int) -> None:
     packed = pack_trajectories([TokenizedTrajectory.of(each) for each in trajectories], limit, 100)
     trees = [tree for batch in packed for tree in batch]
     assert sorted(index for tree in trees for index in tree) == list(range(len(trajectories)))

@@ -30,9 +30,7 @@ def create(plugin: str, folder: Path, **arguments: Any) -> TransformersPRM:
     return built
 
 
-def rows_of_trl(
-    tokenizer: Any, question: str, steps: Sequence[str], labels: Sequence[int]
-) -> dict[str, list[int]]:
+def rows_of_trl(tokenizer: Any, question: str, steps: Sequence[str], labels: Sequence[int]) -> dict[str, list[int]]:
     """The tokens and labels that TRL's PRMTrainer makes of a row: parts apart, a label at the end of each step."""
     ids = [tokenizer.bos_token_id] if tokenizer.bos_token_id is not None else []
     ids += tokenizer(question, add_special_tokens=False)["input_ids"]
@@ -90,9 +88,7 @@ def trained(one_thread: None, tokenizer_folder: Path, tmp_path_factory: pytest.T
 def saved(one_thread: None, tokenizer_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Saved:
     """Makes an untrained classifier of a type of model, with a tokenizer."""
 
-    def make(
-        auto: Any, model_type: str = "qwen2", special: dict[str, str] | None = None, **config: Any
-    ) -> Path:
+    def make(auto: Any, model_type: str = "qwen2", special: dict[str, str] | None = None, **config: Any) -> Path:
         from transformers import AutoConfig
 
         folder = tmp_path_factory.mktemp(model_type)
@@ -177,9 +173,7 @@ def test_a_marker_a_separator_and_a_template_say_what_is_read(trained: Path) -> 
         ),
     )
     for arguments, text in formats:
-        plugin = create(
-            "token-classifier", trained, marker="<extra_0>", tokenized="whole", label=0, **arguments
-        )
+        plugin = create("token-classifier", trained, marker="<extra_0>", tokenized="whole", label=0, **arguments)
         for steps, scores in zip(TRAJECTORIES, plugin.score(QUESTION, TRAJECTORIES), strict=True):
             for count in range(len(steps) + 1):
                 ids = tokenizer(text(steps[:count]) + "<extra_0>", return_tensors="pt").input_ids

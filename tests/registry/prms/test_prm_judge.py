@@ -46,9 +46,7 @@ def test_a_thought_of_the_chat_template_is_ended_before_the_answer(policy_folder
 def test_with_the_prompt_of_shepherd_it_is_shepherd() -> None:
     asked = create("nano:shepherd", chat=False, template=SHEPHERD)
     shepherd = prms.create("shepherd", checkpoint="nano:shepherd")
-    for mine, theirs in zip(
-        asked.score(QUESTION, TRAJECTORIES), shepherd.score(QUESTION, TRAJECTORIES), strict=True
-    ):
+    for mine, theirs in zip(asked.score(QUESTION, TRAJECTORIES), shepherd.score(QUESTION, TRAJECTORIES), strict=True):
         np.testing.assert_allclose(mine.logit, theirs.logit, atol=1e-5)
         assert mine.tokens == theirs.tokens
 
@@ -69,9 +67,7 @@ def test_spellings_of_an_answer_are_added_up(policy_folder: Path) -> None:
     )
     model: Any = AutoModelForCausalLM.from_pretrained(policy_folder)
     tokenizer: Any = AutoTokenizer.from_pretrained(policy_folder)
-    ids = tokenizer(
-        chat(tokenizer, f"{QUESTION}|a) 1\n\nb) 2?"), add_special_tokens=False, return_tensors="pt"
-    )
+    ids = tokenizer(chat(tokenizer, f"{QUESTION}|a) 1\n\nb) 2?"), add_special_tokens=False, return_tensors="pt")
     with torch.no_grad():
         chances = model(**ids).logits[0, -1].double().softmax(-1)
     rows = [[tokenizer.convert_tokens_to_ids(each) for each in digits] for digits in ("12", "789")]
@@ -87,8 +83,7 @@ def test_a_subclass_needs_three_lines() -> None:
     asked, given = Mine(), create("nano:strong", right=["+"], wrong=["-"])
     asked.check_arguments()
     assert (
-        asked.score(QUESTION, TRAJECTORIES)[0].logit.tolist()
-        == given.score(QUESTION, TRAJECTORIES)[0].logit.tolist()
+        asked.score(QUESTION, TRAJECTORIES)[0].logit.tolist() == given.score(QUESTION, TRAJECTORIES)[0].logit.tolist()
     )
 
 
@@ -112,9 +107,7 @@ def test_arguments_out_of_range(arguments: dict[str, Any], message: str) -> None
 
 
 def test_a_model_without_the_answers_or_a_chat_is_refused(policy_folder: Path) -> None:
-    with pytest.raises(
-        PluginFailedError, match=r"None of '☺', 'maybe so' is a token of .*Set 'right' to texts"
-    ):
+    with pytest.raises(PluginFailedError, match=r"None of '☺', 'maybe so' is a token of .*Set 'right' to texts"):
         create(policy_folder, right=["☺", "maybe so"]).score(QUESTION, TRAJECTORIES)
     plugin = create(policy_folder)
     plugin.tokenizer.chat_template = None

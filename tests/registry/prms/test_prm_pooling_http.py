@@ -57,9 +57,7 @@ def local(markers: str) -> list[float]:
 
 @parametrize_with_checks(
     [
-        prms.create(
-            "pooling-http", base_url="http://localhost", model="judge", tokenizer=NANO, markers=markers
-        )
+        prms.create("pooling-http", base_url="http://localhost", model="judge", tokenizer=NANO, markers=markers)
         for markers in ("every", "last")
     ]
 )
@@ -201,8 +199,6 @@ def test_thoughts_can_be_left_out_of_what_is_sent(judge: Server) -> None:
     without = {"plugin": "qwen", "arguments": {"read_thoughts": False}}
     thought = [("<think>\nHmm.", "Wait.\n</think>", *steps) for steps in TRAJECTORIES[:1]]
     found = logits(plugin(judge.url, format=without).score(QUESTION, thought))
-    np.testing.assert_allclose(
-        found[2:], logits(plugin(judge.url).score(QUESTION, TRAJECTORIES[:1])), atol=1e-4
-    )
+    np.testing.assert_allclose(found[2:], logits(plugin(judge.url).score(QUESTION, TRAJECTORIES[:1])), atol=1e-4)
     assert found[:2] == [found[2]] * 2
     assert plugin(judge.url, format=without).identity() != plugin(judge.url).identity()

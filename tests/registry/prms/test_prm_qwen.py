@@ -42,9 +42,7 @@ def test_it_conforms(markers: str, reward_folder: Path) -> None:
     assert [check.message for check in run_checks(plugin) if not check.passed] == []
 
 
-def test_its_system_prompt_is_an_argument_and_is_in_its_identity(
-    reward_model: QwenPRM, reward_folder: Path
-) -> None:
+def test_its_system_prompt_is_an_argument_and_is_in_its_identity(reward_model: QwenPRM, reward_folder: Path) -> None:
     changed = prms.create("qwen", checkpoint=str(reward_folder), system_prompt="Be brief.")
     assert isinstance(changed, QwenPRM)
     assert changed.prefix_text("1+1?", ["2"]).startswith("<|im_start|>system\nBe brief.<|im_end|>")
@@ -98,9 +96,7 @@ def test_the_head_stays_in_float32_over_a_bfloat16_trunk(reward_folder: Path) ->
 
 def test_trees_of_any_size_give_the_same_scores(reward_folder: Path) -> None:
     requests = [ScoringRequest(f"{QUESTION} {number}", TRAJECTORIES * 2) for number in range(5)]
-    small = prms.create("qwen", checkpoint=str(reward_folder), tree_tokens=1, batch_tokens=1).score_batch(
-        requests
-    )
+    small = prms.create("qwen", checkpoint=str(reward_folder), tree_tokens=1, batch_tokens=1).score_batch(requests)
     large = prms.create("qwen", checkpoint=str(reward_folder), tree_tokens=4000).score_batch(requests)
     for ours, theirs in zip(small, large, strict=True):
         for one, other in zip(ours, theirs, strict=True):

@@ -111,18 +111,12 @@ def reference_rewards(folder: Path, question: str, steps: Sequence[str], begins:
     return (probabilities[:, 1] + probabilities[:, 2]).tolist()
 
 
-@pytest.mark.parametrize(
-    ("name", "begins"), [("folder", True), ("folder_34b", False), ("qwen2_folder", False)]
-)
-def test_rewards_are_those_of_the_authors_rule(
-    name: str, begins: bool, request: pytest.FixtureRequest
-) -> None:
+@pytest.mark.parametrize(("name", "begins"), [("folder", True), ("folder_34b", False), ("qwen2_folder", False)])
+def test_rewards_are_those_of_the_authors_rule(name: str, begins: bool, request: pytest.FixtureRequest) -> None:
     folder = request.getfixturevalue(name)
     rewards: list[float] = []
     for steps, scores in zip(TRAJECTORIES, create(folder).score(QUESTION, TRAJECTORIES), strict=True):
-        np.testing.assert_allclose(
-            scores.reward, reference_rewards(folder, QUESTION, steps, begins), atol=1e-5
-        )
+        np.testing.assert_allclose(scores.reward, reference_rewards(folder, QUESTION, steps, begins), atol=1e-5)
         rewards.extend(scores.reward)
     assert np.ptp(rewards) > 0.01
 

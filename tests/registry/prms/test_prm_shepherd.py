@@ -39,9 +39,7 @@ def folder(one_thread: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module", params=["mistral", "llama, tied embeddings"])
-def any_folder(
-    request: pytest.FixtureRequest, folder: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Path:
+def any_folder(request: pytest.FixtureRequest, folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """One model of each architecture."""
     if request.param == "mistral":
         return folder
@@ -147,9 +145,7 @@ def test_a_tokenizer_without_the_tag_is_refused(folder: Path, tmp_path: Path) ->
 def test_scaled_logits_are_refused(one_thread: None, tmp_path: Path) -> None:
     write_checkpoint(tmp_path, {**COMMON, "model_type": "granite", "logits_scaling": 8.0})
     write_tokenizer(tmp_path, pad_token=None)
-    with pytest.raises(
-        PluginFailedError, match=r"transforms its logits \(logits_scaling of model type granite\)"
-    ):
+    with pytest.raises(PluginFailedError, match=r"transforms its logits \(logits_scaling of model type granite\)"):
         create(tmp_path).score(QUESTION, TRAJECTORIES)
 
 

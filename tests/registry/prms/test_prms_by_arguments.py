@@ -147,9 +147,7 @@ def test_scores_are_those_of_the_authors_code(
     assert_exact_head(create(row, checkpoint=str(folder), dtype="bfloat16"), plugin)
 
 
-def test_the_head_of_another_file_is_read_beside_the_language_model(
-    policy_folder: Path, tmp_path: Path
-) -> None:
+def test_the_head_of_another_file_is_read_beside_the_language_model(policy_folder: Path, tmp_path: Path) -> None:
     width, file = QWEN2["hidden_size"], tmp_path / "head.safetensors"
     generator = torch.Generator().manual_seed(1)
     weight = torch.randn((2, width), generator=generator) / 4

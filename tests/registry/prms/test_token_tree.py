@@ -33,9 +33,7 @@ def test_every_distinct_beginning_is_one_node(sequences: list[list[int]]) -> Non
 
 def test_mask_equals_walking_up_the_tree() -> None:
     random = np.random.default_rng(0)
-    parents = np.array(
-        [random.integers(-1, node) if random.random() < 0.5 else node - 1 for node in range(200)]
-    )
+    parents = np.array([random.integers(-1, node) if random.random() < 0.5 else node - 1 for node in range(200)])
     expected = np.zeros((200, 200), dtype=bool)
     for node in range(200):
         ancestor = node

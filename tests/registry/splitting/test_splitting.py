@@ -20,8 +20,7 @@ from prmcal.registry.splitting import StepSplitting, split_text
 from prmcal.steps import behind_thought, join_steps, split_steps, stored_text, text_so_far
 
 THOUGHT = (
-    "<think>\nOkay, x is 3.14 or so. Let me see.\n\n"
-    "So it is 4. Wait, no.\n\nBut $y$ is 5, butter. Hmm, fine.\n</think>"
+    "<think>\nOkay, x is 3.14 or so. Let me see.\n\nSo it is 4. Wait, no.\n\nBut $y$ is 5, butter. Hmm, fine.\n</think>"
 )
 TEXT = f"{THOUGHT}\n\nThe answer follows.\n\nIt is \\boxed{{5}}."
 PIECES = ["a", "Wait", " ", ". ", "\n", "\n\n", "<think>", "</think>", "?", "But "]
@@ -98,11 +97,7 @@ def test_no_word_is_lost_and_the_stored_text_has_the_same_steps(
     assert "".join("".join(steps).split()) == "".join(text.split())
 
 
-@given(
-    st.lists(
-        st.sampled_from(["a", "b c", "d. e", "\n", "\r\n", "\r", " ", "\t", "\u00a0", "\u2003"]), max_size=30
-    )
-)
+@given(st.lists(st.sampled_from(["a", "b c", "d. e", "\n", "\r\n", "\r", " ", "\t", "\u00a0", "\u2003"]), max_size=30))
 def test_white_space_on_a_blank_line_hides_no_step(pieces: list[str]) -> None:
     text = "".join(pieces)
     plain = text.replace("\r\n", "\n").replace("\r", "\n")
@@ -135,9 +130,7 @@ def blocks(text: str) -> list[list[str]]:
     ],
 )
 def test_a_wrong_splitting_is_refused_in_one_sentence(splitting: Any) -> None:
-    with pytest.raises(
-        InvalidArgumentsError, match=r"The 'splitting' parameter .* must be blank-line, lines"
-    ):
+    with pytest.raises(InvalidArgumentsError, match=r"The 'splitting' parameter .* must be blank-line, lines"):
         llms.create("transformers", checkpoint="nano:weak", splitting=splitting)
 
 
@@ -181,9 +174,7 @@ def test_a_completion_that_begins_inside_a_thought_gets_its_tag(thinker: Transfo
 
 def test_a_follow_up_of_a_cut_off_thought_is_told_too(thinker: TransformersLLM) -> None:
     begun = Prefix("What is 2 + 3?", ("<think>\nHmm",))
-    on, ended = in_steps(
-        thinker, begun, [Completion("so", 1, "length"), Completion("</think>\n\nNo", 1, "length")]
-    )
+    on, ended = in_steps(thinker, begun, [Completion("so", 1, "length"), Completion("</think>\n\nNo", 1, "length")])
     assert (on.finish_reason, ended.finish_reason) == ("thought", "length")
 
 

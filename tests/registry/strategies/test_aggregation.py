@@ -82,9 +82,7 @@ def test_strategies_rank_by_it(aggregate: Aggregate) -> None:
     direct = Pool(answers == 0, answers, scores=own, rewards=pool.rewards)
     for name in ("best-of-n", "best-of-n + IAS", "weighted best-of-n"):
         setting = Setting(8, 0.9 if strategies.get(name).targeted else None)
-        ranked, plain = (
-            create_as(PoolStrategy, strategies, name, **given) for given in ({"aggregate": aggregate}, {})
-        )
+        ranked, plain = (create_as(PoolStrategy, strategies, name, **given) for given in ({"aggregate": aggregate}, {}))
         assert ranked.answer(pool, setting).accuracy == pytest.approx(plain.answer(direct, setting).accuracy)
     assert (best_of_n(own, pool.correct, [4]) != best_of_n(scores, pool.correct, [4])).any()
 
@@ -100,9 +98,7 @@ def test_what_is_read_follows_from_the_aggregate(name: str) -> None:
 
 
 def test_an_unknown_name_is_refused() -> None:
-    with pytest.raises(
-        InvalidArgumentsError, match="'last', 'first', 'min', 'product', 'mean' or 'sum-logit'"
-    ):
+    with pytest.raises(InvalidArgumentsError, match="'last', 'first', 'min', 'product', 'mean' or 'sum-logit'"):
         strategies.create("best-of-n", aggregate="max")
 
 

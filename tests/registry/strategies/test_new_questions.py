@@ -64,9 +64,7 @@ def _answered(
         if needed <= drawn:
             break
         drawn = needed
-    choice = strategy.choose(
-        _so_far(pool, question, order, drawn).drawn(slice(None), slice(0, drawn)), setting
-    )
+    choice = strategy.choose(_so_far(pool, question, order, drawn).drawn(slice(None), slice(0, drawn)), setting)
     return drawn, bool(pool.correct[question][order[choice]])
 
 

@@ -41,9 +41,7 @@ def stops_and_answers(order: NDArray[np.int64]) -> NDArray[np.float64]:
     stop = np.minimum((best < 0.8).sum(axis=-1) + 1, SIZE)
     last = np.take_along_axis(best, stop[..., None] - 1, axis=-1)[..., 0]
     of_best = np.stack([grade[np.argsort(values)] for grade, values in zip(right, score, strict=True)])
-    rank = np.stack(
-        [np.searchsorted(np.sort(values), each) for values, each in zip(score, last, strict=True)]
-    )
+    rank = np.stack([np.searchsorted(np.sort(values), each) for values, each in zip(score, last, strict=True)])
     return np.stack([stop.astype(np.float64), np.take_along_axis(of_best, rank, axis=1).astype(np.float64)])
 
 

@@ -130,9 +130,7 @@ def test_reference_points_cost_what_ias_does() -> None:
 def test_a_mean_that_is_no_whole_number_is_mixed_of_its_neighbours() -> None:
     pool = random_pool(4, questions=2)
     # N_IAS(.9, .99) = 2 and N_IAS(.78, .99) = 3.04, rounded up to 4, so the mean is 3. N_IAS(.7, .99) = 3.8.
-    thirds = Pool(
-        pool.correct[[0, 0, 0]], pool.answers[[0, 0, 0]], pool.scores[[0, 0, 0]], np.array([0.9, 0.9, 0.78])
-    )
+    thirds = Pool(pool.correct[[0, 0, 0]], pool.answers[[0, 0, 0]], pool.scores[[0, 0, 0]], np.array([0.9, 0.9, 0.78]))
     samples = answer("best-of-n + IAS", thirds, 16, 0.99).samples
     assert samples.tolist() == [2.0, 2.0, 4.0]
     two, three = best_of_n(thirds.scores, thirds.correct, [2, 3])[0]
@@ -144,9 +142,7 @@ def test_knowing_the_success_rate_spends_it_where_it_helps() -> None:
     random = np.random.default_rng(5)
     chance = random.beta(0.7, 0.7, 300)
     correct = random.random((300, 64)) < chance[:, None]
-    pool = Pool(
-        correct, np.where(correct, 0, 1), scores=correct.astype(float), rewards=chance, success=chance
-    )
+    pool = Pool(correct, np.where(correct, 0, 1), scores=correct.astype(float), rewards=chance, success=chance)
     names = ("oracle IAS", "fixed n of equal cost")
     oracle, equal = (answer(name, pool, 64, 0.9).accuracy.mean() for name in names)
     assert oracle > equal + 0.01

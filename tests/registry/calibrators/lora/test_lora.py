@@ -107,9 +107,7 @@ def test_the_first_prediction_is_the_own_reward(kind: type[QwenPRM], loss: str, 
     np.testing.assert_allclose(untrained.predict(given), expected, rtol=0, atol=1e-6)
 
 
-@pytest.mark.parametrize(
-    "arguments", [{}, {"loss": "mse"}, {"head": "full"}, {"batches": "prefixes"}], ids=str
-)
+@pytest.mark.parametrize("arguments", [{}, {"loss": "mse"}, {"head": "full"}, {"batches": "prefixes"}], ids=str)
 def test_a_fit_learns_and_leaves_the_prm_as_it_was(
     arguments: dict[str, Any], features: ScoredPrefixes, reward_model: PRM
 ) -> None:
@@ -137,9 +135,7 @@ def test_the_head_gets_low_rank_updates_or_is_trained_in_full(features: ScoredPr
         }
         for head in ("lora", "full")
     }
-    of_trunk = {
-        f"model.layers.1.self_attn.{module}_proj.lora_{side}.weight" for module in "qv" for side in "AB"
-    }
+    of_trunk = {f"model.layers.1.self_attn.{module}_proj.lora_{side}.weight" for module in "qv" for side in "AB"}
     low_rank = {
         "score.layers.0.lora_A.weight": (2, 64),
         "score.layers.0.lora_B.weight": (64, 2),
@@ -159,8 +155,7 @@ def test_the_head_gets_low_rank_updates_or_is_trained_in_full(features: ScoredPr
 
 def test_single_prefixes_are_trained_in_other_batches(features: ScoredPrefixes) -> None:
     whole, single = (
-        create(batches=batches, epochs=1).fit(features, *labels(features))
-        for batches in ("trajectories", "prefixes")
+        create(batches=batches, epochs=1).fit(features, *labels(features)) for batches in ("trajectories", "prefixes")
     )
     assert single.card_["steps"] == round(len(features) / QUICK["batch_size"])  # type: ignore[operator]
     assert not np.array_equal(single.predict(features), whole.predict(features))
@@ -200,9 +195,7 @@ def test_a_bfloat16_trunk_trains_under_a_float32_head(reward_folder: Path) -> No
 def test_quantiles_that_cross_are_put_in_order(fitted: QuantileLora, features: ScoredPrefixes) -> None:
     crossing = copy.deepcopy(fitted)
     of_outputs = [
-        name
-        for name, weight in crossing.adapter_.items()
-        if "layers.2." in name and len(weight) == len(fitted.levels)
+        name for name, weight in crossing.adapter_.items() if "layers.2." in name and len(weight) == len(fitted.levels)
     ]
     assert of_outputs
     for name in of_outputs:

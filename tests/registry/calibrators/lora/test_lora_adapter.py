@@ -40,9 +40,7 @@ def as_published(
         last.bias[:] = old.bias[1] - old.bias[0]
         model.score[2] = last
         names = ["score.0", "score.2", *targets]
-        config = LoraConfig(
-            r=2, lora_alpha=32, lora_dropout=0.1, target_modules=names, layers_to_transform=[1]
-        )
+        config = LoraConfig(r=2, lora_alpha=32, lora_dropout=0.1, target_modules=names, layers_to_transform=[1])
         wrapped = get_peft_model(model, config)
         for name, weight in wrapped.named_parameters():
             if "lora_" in name:
@@ -100,9 +98,7 @@ def test_it_is_saved_and_exported_as_a_trained_one_is(
 
 def test_it_is_known_by_its_files(published: tuple[Path, PeftModel], tmp_path: Path) -> None:
     shutil.copytree(published[0], tmp_path, dirs_exist_ok=True)
-    here, there = (
-        calibrators.create("quantile-adapter", adapter=str(each)) for each in (published[0], tmp_path)
-    )
+    here, there = (calibrators.create("quantile-adapter", adapter=str(each)) for each in (published[0], tmp_path))
     assert here.identity() == there.identity()
     weights = load_file(tmp_path / WEIGHTS)
     save_file({name: weight + 1 for name, weight in weights.items()}, tmp_path / WEIGHTS)

@@ -31,9 +31,7 @@ TRAJECTORIES = (
     ("What is 8-3?", ("8-3=5",)),
     ("1+1?", ()),
 )
-PREFIXES = tuple(
-    Prefix(question, steps[:count]) for question, steps in TRAJECTORIES for count in range(len(steps) + 1)
-)
+PREFIXES = tuple(Prefix(question, steps[:count]) for question, steps in TRAJECTORIES for count in range(len(steps) + 1))
 
 
 @given(

@@ -25,9 +25,7 @@ from tests.registry.create import create_as
 
 def fitted(prm: Any, **arguments: Any) -> tuple[QuantileLora, ScoredPrefixes]:
     features = scored(prm, 3)
-    built = create_as(
-        QuantileLora, calibrators, "quantile-lora", **{**QUICK, "learning_rate": 0.05, **arguments}
-    )
+    built = create_as(QuantileLora, calibrators, "quantile-lora", **{**QUICK, "learning_rate": 0.05, **arguments})
     return built.fit(features, *labels(features)), features
 
 
@@ -98,9 +96,7 @@ def test_it_says_what_it_is(exported: tuple[Path, np.ndarray, ScoredPrefixes]) -
 
 
 @pytest.mark.parametrize(("umask", "mode"), [(0o022, 0o644), (0o027, 0o640)])
-def test_all_its_files_have_the_mode_that_the_umask_gives(
-    umask: int, mode: int, prm: Any, tmp_path: Path
-) -> None:
+def test_all_its_files_have_the_mode_that_the_umask_gives(umask: int, mode: int, prm: Any, tmp_path: Path) -> None:
     calibrator, _ = fitted(prm, epochs=1)
     before = os.umask(umask)
     try:
@@ -128,9 +124,7 @@ def test_a_head_of_another_form_is_refused(reward_folder: Path, tmp_path: Path) 
     assert not (tmp_path / "out").exists()
 
 
-def test_a_prm_of_another_format_and_a_level_that_is_not_predicted_are_refused(
-    prm: Any, tmp_path: Path
-) -> None:
+def test_a_prm_of_another_format_and_a_level_that_is_not_predicted_are_refused(prm: Any, tmp_path: Path) -> None:
     calibrator, _ = fitted(prm, epochs=1, quantiles=(0.1, 0.9))
     with pytest.raises(
         PluginFailedError, match=r"does not predict the level 0\.5\. Choose one of its levels: 0\.1, 0\.9\."

@@ -78,9 +78,7 @@ def test_a_head_of_unknown_form_is_refused(head: nn.Module, message: str) -> Non
         QuantileHead(head, good_minus_bad, 3)
 
 
-@pytest.mark.parametrize(
-    "log_odds", [lambda outputs: outputs.detach()[..., 0], lambda outputs: outputs[..., 7]]
-)
+@pytest.mark.parametrize("log_odds", [lambda outputs: outputs.detach()[..., 0], lambda outputs: outputs[..., 7]])
 def test_a_readout_that_cannot_be_trained_through_is_refused(log_odds: LogOdds) -> None:
     with pytest.raises(PluginFailedError, match="log_odds"):
         QuantileHead(nn.Linear(WIDTH, 3), log_odds, 3)

@@ -40,9 +40,7 @@ def test_a_damaged_folder_is_refused(name: str, damage: str, fitted: QuantileLor
 
 def test_another_prm_is_refused(fitted: QuantileLora, features: ScoredPrefixes, reward_folder: Path) -> None:
     other: Any = prms.create("qwen", checkpoint=str(reward_folder), max_tokens=2048, device="cpu")
-    with pytest.raises(
-        PluginFailedError, match=r"fitted to another PRM.*was 4096 and is 2048.*Fit it to this PRM"
-    ):
+    with pytest.raises(PluginFailedError, match=r"fitted to another PRM.*was 4096 and is 2048.*Fit it to this PRM"):
         fitted.predict(ScoredPrefixes(other, features.prefixes, features.logit))
 
 

@@ -35,11 +35,7 @@ def fit(model: Path, checkpoints: Path | None, report: Callable[[str], None]) ->
     """A fit of one or two seconds: 72 steps, with a checkpoint after every third step."""
     prm: Any = prms.create("qwen", checkpoint=str(model), device="cpu")
     questions = [f"Start with {number}. a) add 15." for number in range(QUESTIONS)]
-    prefixes = [
-        Prefix(text, steps)
-        for text in questions
-        for steps in ((), ("a) 37+15=52",), ("a) 37+15=52", "So 52"))
-    ]
+    prefixes = [Prefix(text, steps) for text in questions for steps in ((), ("a) 37+15=52",), ("a) 37+15=52", "So 52"))]
     calibrator = calibrators.create("quantile-lora", **ARGUMENTS)
     calibrator.support = FitSupport(checkpoints, report)
     k = np.random.default_rng(0).integers(0, 9, len(prefixes))

@@ -149,6 +149,4 @@ class BareQuestionForTheWhole(Sound):
 class ScoresFlaggedPrefixes(Sound):
     def one(self, question, steps):
         scores = super().one(question, steps)
-        return replace(
-            scores, logit=np.nan_to_num(scores.logit), reward=np.nan_to_num(scores.reward, nan=0.5)
-        )
+        return replace(scores, logit=np.nan_to_num(scores.logit), reward=np.nan_to_num(scores.reward, nan=0.5))

@@ -32,9 +32,7 @@ class MoreThanThePool(Sound):
 class ReadsMoreThanItDeclares(Sound):
     def answer(self, pool, setting):
         best = pool.scores.argmax(axis=1)
-        return Answered(
-            pool.correct[np.arange(pool.questions), best].astype(float), np.full(pool.questions, 16.0)
-        )
+        return Answered(pool.correct[np.arange(pool.questions), best].astype(float), np.full(pool.questions, 16.0))
 
 
 @mistake("the truth decides no budget", r"Choose thresholds in tune\(\)")
@@ -67,9 +65,7 @@ class RandomChoice(Sound):
 
     def answer(self, pool, setting):
         chosen = np.random.default_rng(next(self.calls)).integers(pool.size, size=pool.questions)
-        return Answered(
-            pool.correct[np.arange(pool.questions), chosen].astype(float), np.ones(pool.questions)
-        )
+        return Answered(pool.correct[np.arange(pool.questions), chosen].astype(float), np.ones(pool.questions))
 
 
 @mistake("the same pool gives", r"read-only\. See line \d+ of strategies\.py")

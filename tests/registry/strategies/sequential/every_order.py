@@ -101,9 +101,7 @@ def small_pool(seed: int, questions: int = 6, size: int = 5) -> Pool:
     )
 
 
-def world(
-    seed: int, questions: int, size: int, skill: float = 2.0, chances: tuple[float, float] = (0.6, 0.9)
-) -> Pool:
+def world(seed: int, questions: int, size: int, skill: float = 2.0, chances: tuple[float, float] = (0.6, 0.9)) -> Pool:
     """Questions with Beta-distributed success probabilities, which the rewards of the bare question tell roughly."""
     random = np.random.default_rng(seed)
     chance = random.beta(*chances, questions)

@@ -69,9 +69,7 @@ def leader_is_right(evidence: dict[int, float], hand: Hand) -> float:
 def test_an_example_is_a_plugin_of_a_third_party(name: str, path: Path) -> None:
     report, passed = check_plugins(str(path), None, [], None)
     assert passed and name in report, report
-    modules = {
-        each.module for each in ast.walk(ast.parse(path.read_text())) if isinstance(each, ast.ImportFrom)
-    }
+    modules = {each.module for each in ast.walk(ast.parse(path.read_text())) if isinstance(each, ast.ImportFrom)}
     assert {each for each in modules if each and each.startswith("prmcal")} == {"prmcal"}
 
 
@@ -145,9 +143,7 @@ def test_cges_multiplies_likelihoods() -> None:
         return float(expit(rule.line[0] * (score - rule.middle) / rule.spread + rule.line[1]))  # type: ignore[attr-defined]
 
     def masses(hand: Hand) -> dict[int, float]:
-        read = [
-            (one.answer, confidence(one.score)) for one in hand if one.answer >= 0 and one.score == one.score
-        ]
+        read = [(one.answer, confidence(one.score)) for one in hand if one.answer >= 0 and one.score == one.score]
         answers = {answer for answer, _ in read}
 
         def likelihood(right: int) -> float:
@@ -223,6 +219,4 @@ def test_bayesian_stopping_sums_over_all_shares() -> None:
 
 def counted(hand: Hand) -> list[int]:
     """The votes of all answers, the most first."""
-    return sorted(
-        (sum(each.answer == answer for each in hand) for answer in shares_right(hand)), reverse=True
-    )
+    return sorted((sum(each.answer == answer for each in hand) for answer in shares_right(hand)), reverse=True)

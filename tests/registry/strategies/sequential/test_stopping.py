@@ -92,9 +92,7 @@ def test_adaptive_consistency_in_every_order() -> None:
         density = quad(lambda x: x**v1 * (1 - x) ** v2, 0.5, 1)[0]
         return float(density / quad(lambda x: x**v1 * (1 - x) ** v2, 0, 1)[0])
 
-    stops = compare(
-        AdaptiveConsistency(), small_pool(5), (0.6, 0.85, 0.9, 0.95), value, most_frequent_is_right
-    )
+    stops = compare(AdaptiveConsistency(), small_pool(5), (0.6, 0.85, 0.9, 0.95), value, most_frequent_is_right)
     assert len(np.unique(stops)) == 5
 
 
@@ -132,9 +130,7 @@ def test_first_good_enough_in_every_order() -> None:
 
     def value(hand: Hand, question: int) -> float:
         scores = [one.score for one in hand if not np.isnan(one.score)]
-        return max(
-            (1 / (1 + exp(-(rule.evidence_.slope * s + rule.evidence_.offset))) for s in scores), default=-1
-        )
+        return max((1 / (1 + exp(-(rule.evidence_.slope * s + rule.evidence_.offset))) for s in scores), default=-1)
 
     stops = compare(rule, small_pool(1), (0.03, 0.31, 0.57, 0.97), value, best_is_right)
     assert len(np.unique(stops)) == 5
