@@ -11,7 +11,7 @@ from prmcal.db import catalog
 from prmcal.db.metrics import RANKING_METRIC, cell_id
 from prmcal.db.run_folder import published_path
 from prmcal.db.text.board import estimate
-from tests.dashboard.conftest import grid, rows, unfold
+from tests.dashboard.conftest import rows, unfold
 from tests.db import factory
 
 pytest.importorskip("playwright.sync_api", reason="the package 'playwright' is not installed")
@@ -27,7 +27,7 @@ def test_two_cells_are_compared_with_links_to_the_questions_where_they_differ(
 ) -> None:
     page.goto(f"{address}/" + link("compare", a=FIRST, b=SECOND))
     unfold(page, "metrics in numbers")
-    head, *shown = grid(page)
+    head, *shown = rows(page)
     expected = catalog.compare_cells(published_path(run_folder), cell_a=FIRST, cell_b=SECOND)
     assert len(shown) == len(expected.table)
     for row, each in zip(shown, expected.table.itertuples(), strict=True):
@@ -45,7 +45,7 @@ def test_two_cells_are_compared_with_links_to_the_questions_where_they_differ(
     expect(answer).to_contain_text("B is isotonic, A is uncalibrated")
     better = "Yes" if ranking["difference"] < 0 else "No, B is worse"
     expect(answer).to_contain_text(f"{better if ranking['real'] else 'Not shown'}.")
-    listed = rows(page)[1:]
+    listed = rows(page, 1)[1:]
     assert [row[0] for row in listed] == list(expected.differing["question"])
     leads_to = page.get_by_role("link", name=listed[0][0], exact=True).get_attribute("href")
     assert leads_to == link(
