@@ -247,7 +247,7 @@ def run(
     _require_files(spec)
     directory = Path(out)
     with ExitStack() as stack:
-        executor = stack.enter_context(RayExecutor(directory, spec, files, cluster)) if cluster else None
+        executor = stack.enter_context(RayExecutor(directory, files, cluster)) if cluster else None
         summary = run_grid(
             spec,
             directory,

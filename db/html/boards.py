@@ -87,7 +87,7 @@ def competition_html(
         sort=sort,
         rows=lines,
         steps=[_step_text(index) for index in range(len(_STEPS))],
-        against="uncalibrated" if found.reference else "",
+        against=found.reference.name if found.reference else "",
     )
 
 

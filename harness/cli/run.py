@@ -53,7 +53,7 @@ def run(
     files = [*(plugin or []), *map(Path, spec.plugins)]
     cluster = _cluster_settings(executor, address, workers)
     with ExitStack() as stack:
-        chosen = stack.enter_context(RayExecutor(out, spec, files, cluster)) if cluster else None
+        chosen = stack.enter_context(RayExecutor(out, files, cluster)) if cluster else None
         count = workers or default_workers() if chosen is None else chosen.workers
         where = "" if chosen is None else f" on {counted(chosen.nodes, 'node')} of a cluster"
         if not quiet:

@@ -31,7 +31,6 @@ from prmcal.harness.execution.machine import Slot, Worker, hand_out, next_start,
 from prmcal.harness.execution.schedule import Event, Notice, Outcome, Schedule
 from prmcal.harness.jobs.job import Shard
 from prmcal.harness.jobs.parameters import Parameters
-from prmcal.harness.planning.grid import GridSpec
 from prmcal.harness.storage.store import ArtifactRef, Store
 from prmcal.registry.sources import local_files
 
@@ -151,12 +150,10 @@ class RayExecutor:
     def __init__(
         self,
         directory: Path,
-        grid: GridSpec,
         plugin_files: Sequence[Path] = (),
         settings: ClusterSettings | None = None,
     ) -> None:
         self._directory = directory.resolve()
-        self._grid = grid
         self._plugin_files = tuple(plugin_files)
         self._settings = settings or ClusterSettings()
         self._workers: list[_Worker] = []

@@ -85,7 +85,7 @@ def grid(**changes: Any) -> GridSpec:
 def run(spec: GridSpec, out: Path, nodes: Nodes | None, plugins: tuple[Path, ...] = (SYNTHETIC,)) -> RunSummary:
     if nodes is None:
         return run_grid(spec, out, 2, plugins, stream=io.StringIO())
-    with RayExecutor(out, spec, plugins, ClusterSettings(nodes.address)) as executor:
+    with RayExecutor(out, plugins, ClusterSettings(nodes.address)) as executor:
         return run_grid(spec, out, executor.workers, plugins, executor, stream=io.StringIO())
 
 

@@ -99,7 +99,7 @@ def run(
     sizes = {"questions": 40, "trajectories": 16}
     spec = grid(llms=llms, shards=sizes | shards, calibrators=["uncalibrated"])
     out = folder / "out"
-    with RayExecutor(out, spec, [plugin], ClusterSettings(nodes.address)) as executor:
+    with RayExecutor(out, [plugin], ClusterSettings(nodes.address)) as executor:
         done = run_grid(spec, out, executor.workers, [plugin], executor, stream=io.StringIO())
     assert_all_ended(folder / "engines")
     found = {
