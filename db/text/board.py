@@ -259,7 +259,7 @@ def comparison_board(found: CellComparison, title: Callable[[str], str] = str) -
         column_of(rows, "metric", lambda row: title(row.metric)),
         *(replace(each, group="cells", whole=True) for each in sides),
         Column("B - A", tuple(differences), whole=True),
-        column_of(rows, "significant", lambda row: {None: "", True: "yes", False: "no"}[row.real], 1),
+        column_of(rows, "significant", lambda row: {None: "", True: "yes", False: "no"}[row.real], 4),
         column_of(found.p_values, "p", lambda p: "" if math.isnan(p) else f"{p:.2g}", 2),
     )
     return Board(columns, names=1, legend="\n".join(_legend(found)))

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,7 +19,7 @@ from prmcal.db.text.board import Column, comparison_board, estimate, questions_b
 from prmcal.harness.cli import options
 from prmcal.harness.cli.options import WORDS, argument
 from prmcal.harness.storage.folder import RunFolder
-from prmcal.harness.terminal import UNLIMITED, wrapped
+from prmcal.harness.terminal import UNLIMITED, terminal_width, wrapped
 from prmcal.steps import without_marks
 
 _JOB_WEIGHTS = {
@@ -27,6 +28,8 @@ _JOB_WEIGHTS = {
 }
 """The columns of the table of jobs. Those with the largest weights are left out first."""
 
+_ROOM_FOR_BOTH_INTERVALS = 120
+"""The columns of a terminal from which the values of two cells have intervals beside that of their difference."""
 _SECTION = with_terminal("")
 """The end of the names of metrics that count terminal prefixes."""
 
@@ -151,13 +154,23 @@ def render_comparison(
     if any(ends) and all(ends[-sum(ends) :]):
         sections[len(ends) - sum(ends)] = f"With terminal prefixes (METRIC{_SECTION})"
         board = comparison_board(found, lambda metric: metric.removesuffix(_SECTION))
+    columns = board.columns
+    if (terminal_width() if width is None else width) < _ROOM_FOR_BOTH_INTERVALS:
+        sides = {"A", "B"}
+        columns = tuple(
+            replace(each, values=tuple(map(_bare, each.values)), weight=0) if each.title in sides else each
+            for each in columns
+        )
     parts = [
         "\n".join(wrapped(line, width, hanging="   ") for line in cells),
         wrapped(found.paired_over, width),
-        options.fitted(
-            board.columns, width, legend=board.legend.split("\n"), options=["--format csv"], sections=sections
-        ),
+        options.fitted(columns, width, legend=board.legend.split("\n"), options=["--format csv"], sections=sections),
     ]
     if len(found.differing):
         parts += [wrapped(f"{questions.title}:", width), options.fitted(questions.columns, width)]
     return "\n\n".join(parts) + "\n"
+
+
+def _bare(value: str) -> str:
+    """Return a value without its interval."""
+    return value.partition(" [")[0]
