@@ -10,6 +10,7 @@ import pytest
 
 import prmcal as library
 from prmcal.harness.cli.cells import render_cell
+from prmcal.harness.cli.leaderboard import render_leaderboard
 from tests.conftest import Prmcal
 from tests.harness.execution.synthetic_grid import grid, run_arguments
 
@@ -56,9 +57,10 @@ def test_cut_off_thoughts_have_no_answer_and_are_told(
     assert cut_off["text"].str.contains("boxed").all()
     assert (cut_off["verdict"] == "unparsed").all() and cut_off["answer"].isna().all()
     assert found["text"].str.startswith("<think>\n").all()
-    told = " ".join(done.stderr.split())
-    assert "Answers not read: " in told
-    assert "Raise 'sampling.max_tokens' in the grid file." in told
+    assert "answers not read" in " ".join(done.stderr.split())
+    explained = " ".join(render_leaderboard(out, explain=True).split())
+    assert "Answers not read" in explained
+    assert "Raise 'sampling.max_tokens' in the grid file." in explained
     shown = render_cell(out, "calibration/whole/verifier/isotonic/long", 120)
     assert "(unparsed, cut off inside its thought)" in shown
 

@@ -24,6 +24,7 @@ from prmcal.errors import (
     PrmcalError,
     RunError,
     UnknownCellError,
+    UnknownPluginError,
 )
 from prmcal.harness.cli.leaderboard import render_leaderboard
 from prmcal.registry.contracts.plugin import Plugin
@@ -183,15 +184,15 @@ def test_an_edited_plugin_file_is_loaded_again(tmp_path: Path) -> None:
     names = re.findall(r'@(\w+)\("([\w-]+)"\)', content)
     for _, name in names:
         content = content.replace(f'("{name}")', f'("edited {name}")')
-    grid = {**GRID, "plugin": "no"}  # Loading comes before the grid is read, which is refused.
+    grid = {**GRID, "datasets": ["absent"]}  # Loading comes before the grid is planned, which is refused.
     identities: list[dict[str, Any]] = []
     for text in (content, content.replace("longest: int = 5", "longest: int = 6"), "raise ValueError('no')"):
         path.write_text(text)
         os.utime(path, ns=(len(identities), len(identities)))
-        error = InvalidPluginError if text.startswith("raise") else GridError
+        error = InvalidPluginError if text.startswith("raise") else UnknownPluginError
         with pytest.raises(error):
             prmcal.run(grid, tmp_path / "out", plugins=[path])
-        if error is GridError:
+        if error is UnknownPluginError:
             plugin: Plugin = KINDS["dataset"].create("edited synthetic-questions")
             identities.append(plugin.identity())
     assert [each["arguments"] for each in identities] == [{"longest": 5}, {"longest": 6}]
