@@ -95,7 +95,7 @@ def alter(folder: Path, statement: str) -> None:
 
 
 def test_the_command_says_which_differences_are_real(prmcal: Prmcal, finished: Path) -> None:
-    done = prmcal("compare", RAW, FITTED, "--dir", finished)
+    done = prmcal("compare", RAW, FITTED, "--dir", finished, COLUMNS="100")
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     assert lines[:2] == [f"A  #1 {RAW}", f"B  #2 {FITTED}"]
@@ -108,6 +108,9 @@ def test_the_command_says_which_differences_are_real(prmcal: Prmcal, finished: P
     assert f" {difference:+.3f} [" in brier
     assert " yes " in brier and "A leaderboard corrects it over all pairs of cells (1)" in " ".join(lines)
     assert sum(": take " in line for line in lines) == 5
+    narrow = prmcal("compare", RAW, FITTED, "--dir", finished, COLUMNS="80").stdout
+    both = [f"{rows.loc[cell, 'brier']:.3f}" for cell in (RAW, FITTED)]
+    assert next(line.split() for line in narrow.splitlines() if line.startswith("brier "))[1:3] == both
     one = prmcal("compare", RAW, FITTED, "--dir", finished, "--format", "csv")
     row = next(each for each in csv.DictReader(io.StringIO(one.stdout)) if each["metric"] == "ece")
     assert (row["pairs"], row["real"]) == ("1", "True")
