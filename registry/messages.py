@@ -3,6 +3,7 @@
 import difflib
 import hashlib
 import json
+import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -94,6 +95,11 @@ def file_hash(path: str) -> str:
     """Return the first 16 hexadecimal digits of the SHA-256 of a file. Raises a DataError if it cannot be read."""
     with reading(f"The file {path} cannot be read"), Path(path).expanduser().open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()[:16]
+
+
+def user_cache() -> Path:
+    """Return the folder in which prmcal keeps what it can make again, or ask for again, for this user."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "prmcal"
 
 
 def file_sha256(path: Path) -> str:

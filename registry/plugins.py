@@ -10,7 +10,6 @@ import hashlib
 import importlib
 import importlib.util
 import inspect
-import os
 import sys
 import tomllib
 from collections.abc import Callable, Collection, Mapping
@@ -35,7 +34,7 @@ from prmcal.registry.contracts.metric import Metric
 from prmcal.registry.contracts.models import LLM, PRM
 from prmcal.registry.contracts.plugin import Plugin
 from prmcal.registry.contracts.strategy import Strategy
-from prmcal.registry.messages import meant, message_of
+from prmcal.registry.messages import file_sha256, meant, message_of, user_cache
 from prmcal.registry.sources import arguments_model, local_files, validate_arguments
 
 # mypy: disable-error-code="type-abstract"
@@ -218,7 +217,7 @@ def load_plugin_file(path: Path, named: bool = True) -> None:
         )
     module_name = f"prmcal_plugin_{path.stem}_{hashlib.sha256(str(path).encode()).hexdigest()[:8]}"
     importlib.invalidate_caches()
-    content = {file: hashlib.sha256(file.read_bytes()).hexdigest() for file in local_files(path).values()}
+    content = {file: file_sha256(file) for file in local_files(path).values()}
     digest = hashlib.sha256("".join(sorted(content.values())).encode()).hexdigest()
     if not named and digest not in _named_before():
         raise InvalidPluginError(
@@ -255,7 +254,7 @@ def load_plugin_file(path: Path, named: bool = True) -> None:
 
 def _named_files() -> Path:
     """Return the file with the hashes of the plugin files that were named on this machine."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "prmcal" / "named-plugin-files.txt"
+    return user_cache() / "named-plugin-files.txt"
 
 
 def _named_before() -> set[str]:

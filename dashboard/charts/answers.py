@@ -18,12 +18,12 @@ def improves(metric: Metric, difference: float) -> bool:
     return (difference > 0) == (metric.better == "higher")
 
 
-def of_comparison(found: CellComparison, metric: Metric) -> str:
+def of_comparison(pair: CellComparison, metric: Metric) -> str:
     """Say whether B is better than A by a metric, with the one test of both."""
-    differing = [kind for kind in COORDINATES if found.a[kind] != found.b[kind]]
-    names = [", ".join(str(cell[kind]) for kind in differing if cell[kind] is not None) for cell in (found.b, found.a)]
-    paired = f"B is {names[0] or 'the same'}, A is {names[1] or 'the same'}. {found.paired_over}"
-    row: Any = next((row for row in found.table.itertuples() if row.metric == metric.name), None)
+    differing = [kind for kind in COORDINATES if pair.a[kind] != pair.b[kind]]
+    names = [", ".join(str(cell[kind]) for kind in differing if cell[kind] is not None) for cell in (pair.b, pair.a)]
+    paired = f"B is {names[0] or 'the same'}, A is {names[1] or 'the same'}. {pair.paired_over}"
+    row: Any = next((row for row in pair.table.itertuples() if row.metric == metric.name), None)
     if row is None or row.real is None:
         return f"**Not known.** {escaped(paired)}"
     better = "**Yes.**" if improves(metric, row.difference) else "**No, B is worse.**"
@@ -66,11 +66,10 @@ def of_calibration(rows: pd.DataFrame, bins: pd.DataFrame) -> str:
         kind = "too high by" if low > 0 else "too low by" if high < 0 else "no clear error,"
         value, low, high = (-value, -high, -low) if high < 0 else (value, low, high)
         facts = [f"{kind} {estimate(value, low, high)} on average"]
-        own = bins[bins["calibrator"] == row["calibrator"]]
-        for each in own[(own["lower"] <= _EXAMPLE) & (own["upper"] > _EXAMPLE) & (own["count"] > 0)].itertuples():
-            share = [number(100 * end, 0) for end in (each.mean_success, each.low, each.high)]
-            ends = f"[{share[1]}, {share[2]}]"
-            facts.insert(0, f"a score of {number(each.mean_reward, 2)} is right in {share[0]}% {ends}")
+        around = (bins["lower"] <= _EXAMPLE) & (bins["upper"] > _EXAMPLE) & (bins["count"] > 0)
+        for example in bins[(bins["calibrator"] == row["calibrator"]) & around].itertuples():
+            share, low, high = (number(100 * end, 0) for end in (example.mean_success, example.low, example.high))
+            facts.insert(0, f"a score of {number(example.mean_reward, 2)} is right in {share}% [{low}, {high}]")
         said.append(f"**{escaped(row['calibrator'])}:** {escaped('; '.join(facts))}.")
     first = rows.iloc[0]
     counts = f"{counted(int(first['questions']), 'question')}, {counted(int(first['rows']), 'step')}."
@@ -88,8 +87,8 @@ def of_samples(row: Any, fixed: pd.DataFrame, among: int) -> str:
     N samples. `among` is the number of calibrators from which this one was chosen by its result.
     """
     one, full = (
-        f"{percent(each.accuracy)} [{number(100 * each.accuracy_low, 0)}, {number(100 * each.accuracy_high, 0)}]"
-        for each in fixed.itertuples()
+        f"{percent(point.accuracy)} [{number(100 * point.accuracy_low, 0)}, {number(100 * point.accuracy_high, 0)}]"
+        for point in fixed.itertuples()
     )
     most, questions = int(fixed["cost"].iloc[-1]), counted(int(fixed["n"].iloc[0]), "question")
     first = f", the most accurate of {among}" if among > 1 else ""

@@ -183,9 +183,9 @@ def _lines(board: Competition, rows: Sequence[Row], link: Link) -> list[dict[str
     for place, row in enumerate(rows):
         own, mean = brackets[place], row.mean
         before, after = brackets[place - 1] if place else None, [*brackets, None][place + 1]
-        ends = {True: "ov-middle", False: ""}[own is not None and own in (before, after)]
-        if ends:
-            ends += (" ov-top" if own != before else "") + (" ov-bottom" if own != after else "")
+        ends = ""
+        if own is not None and own in (before, after):
+            ends = f"ov-middle{' ov-top' if own != before else ''}{' ov-bottom' if own != after else ''}"
         drawn = None
         if mean is not None and mean.value == mean.value:
             known = mean.low == mean.low

@@ -182,11 +182,6 @@ class Overview(Extent):
     saving: Saving | None = None
     """What the best rule saves; None if the grid has no league with a fixed setting and a rule."""
 
-    @property
-    def leaders(self) -> tuple[Standing, ...]:
-        """The calibrators that may each be the best. A single one is clearly the best."""
-        return tuple(row for row in self.ranking if row.rank_low == 1)
-
 
 def levels_of(entries: Iterable[Entry]) -> dict[Entry, str]:
     """Return the level beta of each entry in words; empty unless its strategy and calibrator have several."""

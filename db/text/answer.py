@@ -38,6 +38,7 @@ def answer(found: Overview) -> str:
     if saving is not None:
         saves = verdict(saving.share.low, saving.share.high) == "gain"
         sentences.append("This saves samples." if saves else "Saved samples are not shown.")
+    sentences = sentences or ["Not known: the grid has no uncalibrated scores to compare with."]
     return " ".join([*sentences, *(["The run is in progress."] if found.running else [])])
 
 

@@ -244,16 +244,20 @@ def _value(row: Mapping[str, Any], metric: str, marks: Mapping[str, str]) -> str
 _FROM_ZERO = "†"
 
 
-def comparison_board(found: CellComparison, title: Callable[[str], str] = str) -> Board:
-    """Return the values of both cells and their differences, a row for each metric, which `title` names."""
+def comparison_board(found: CellComparison, title: Callable[[str], str] = str, *, narrow: bool = False) -> Board:
+    """Return the values of both cells and their differences, a row for each metric, which `title` names.
+
+    If it is `narrow`, only the differences have intervals.
+    """
     rows = list(found.table.itertuples())
     differences = [
         estimate(row.metric, row.difference, row.low, row.high, signed=True) + _FROM_ZERO * row.from_zero
         for row in rows
     ]
+    weight = 0 if narrow else 3
     sides = [
-        column_of(rows, "A", lambda row: estimate(row.metric, row.a, row.a_low, row.a_high), 3),
-        column_of(rows, "B", lambda row: estimate(row.metric, row.b, row.b_low, row.b_high), 3),
+        column_of(rows, "A", lambda row: _side(row, "a", narrow), weight),
+        column_of(rows, "B", lambda row: _side(row, "b", narrow), weight),
     ]
     columns = (
         column_of(rows, "metric", lambda row: title(row.metric)),
@@ -263,6 +267,11 @@ def comparison_board(found: CellComparison, title: Callable[[str], str] = str) -
         column_of(found.p_values, "p", lambda p: "" if math.isnan(p) else f"{p:.2g}", 2),
     )
     return Board(columns, names=1, legend="\n".join(_legend(found)))
+
+
+def _side(row: Any, side: str, narrow: bool) -> str:
+    ends = (None, None) if narrow else (getattr(row, f"{side}_low"), getattr(row, f"{side}_high"))
+    return estimate(row.metric, getattr(row, side), *ends)
 
 
 def _legend(found: CellComparison) -> list[str]:

@@ -1,4 +1,4 @@
-"""The words of the overview and of the league: sentences, four tiles, the rankings, and what to read next."""
+"""The words of the overview and of the league: sentences, cards, and the rankings."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -71,7 +71,8 @@ def _negative(value: types.Quantity) -> types.Quantity:
 
 def _repair(found: types.Overview) -> Tile:
     if found.repair is None:
-        return Tile("Repaired by", "unknown", "No uncalibrated scores were measured.")
+        missing = "a calibrator was" if found.before else "uncalibrated scores were"
+        return Tile("Repaired by", "unknown", f"Not in all settings {missing} measured.")
     return _share("Repaired by", found.repair, "not shown", "of the Brier score")
 
 

@@ -16,8 +16,6 @@ from prmcal.registry.strategies.best_of import BestOfN
 from prmcal.registry.strategies.learned import LearnedStopping
 from prmcal.registry.strategies.safe_choice import SafeChoice
 
-DEFAULT = "learned stopping"
-"""The rule of ``prmcal ask``."""
 _MOST_QUESTIONS = 500  # More hardly sharpen a choice, and a rule that learns takes a tenth of a second for each.
 
 

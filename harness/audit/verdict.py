@@ -9,12 +9,13 @@ import pandas as pd
 from prmcal.db.overview.types import UNKNOWN, Quantity
 from prmcal.db.text.formats import counted, number
 from prmcal.db.text.overview import quantity
-from prmcal.harness.audit.choices import DEFAULT, Choice, Choices
+from prmcal.harness.audit.choices import Choice, Choices
 from prmcal.harness.audit.detection import CATEGORIES, PRM_SCORES, PUBLISHED, WORDS
 from prmcal.harness.audit.estimates import LEAST_INFORMATIVE, LEAST_MIXED, Measured, Number
 from prmcal.harness.audit.readings import Read, sentences
 from prmcal.harness.audit.scored import Scored, Target
 from prmcal.harness.terminal import text_table, wrapped
+from prmcal.registry.contracts.strategy import DEFAULT_STRATEGY
 
 _FEW = 40
 _GOOD, _WEAK, _SURE = 0.75, 0.5, 0.1
@@ -198,8 +199,8 @@ def advice(choices: Choices | None) -> Iterator[str]:
     else:
         yield f"No clear gain from several samples; most likely {told}."
     default = choices.rows[-1]
-    if default.name.startswith(DEFAULT) and default.name != best.name:
-        drawn = _drawn(replace(default, name=DEFAULT))
+    if default.name.startswith(DEFAULT_STRATEGY) and default.name != best.name:
+        drawn = _drawn(replace(default, name=DEFAULT_STRATEGY))
         yield f"The default of ask, {drawn}: {quantity(default.against, signed=True)}."
 
 

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -148,29 +147,20 @@ def render_comparison(
         f"{side}  {cell_number(numbers[row['cell_id']])} {row['cell_id']}"
         for side, row in (("A", found.a), ("B", found.b))
     ]
-    board, questions = comparison_board(found), questions_board(found)
+    narrow = (terminal_width() if width is None else width) < _ROOM_FOR_BOTH_INTERVALS
+    board, questions = comparison_board(found, narrow=narrow), questions_board(found)
     # The metrics that count terminal prefixes are the last ones, if there are any.
     ends, sections = [metric.endswith(_SECTION) for metric in found.table["metric"]], {}
     if any(ends) and all(ends[-sum(ends) :]):
         sections[len(ends) - sum(ends)] = f"With terminal prefixes (METRIC{_SECTION})"
-        board = comparison_board(found, lambda metric: metric.removesuffix(_SECTION))
-    columns = board.columns
-    if (terminal_width() if width is None else width) < _ROOM_FOR_BOTH_INTERVALS:
-        sides = {"A", "B"}
-        columns = tuple(
-            replace(each, values=tuple(map(_bare, each.values)), weight=0) if each.title in sides else each
-            for each in columns
-        )
+        board = comparison_board(found, lambda metric: metric.removesuffix(_SECTION), narrow=narrow)
     parts = [
         "\n".join(wrapped(line, width, hanging="   ") for line in cells),
         wrapped(found.paired_over, width),
-        options.fitted(columns, width, legend=board.legend.split("\n"), options=["--format csv"], sections=sections),
+        options.fitted(
+            board.columns, width, legend=board.legend.split("\n"), options=["--format csv"], sections=sections
+        ),
     ]
     if len(found.differing):
         parts += [wrapped(f"{questions.title}:", width), options.fitted(questions.columns, width)]
     return "\n\n".join(parts) + "\n"
-
-
-def _bare(value: str) -> str:
-    """Return a value without its interval."""
-    return value.partition(" [")[0]

@@ -88,6 +88,8 @@ def render_leaderboard(
     """Return a leaderboard of a run's folder. The parameters are the options of the command."""
     options.one_of("--table", table, TABLES)
     options.one_of("--format", output_format, options.FORMATS)
+    if explain and (table != "overview" or output_format != "table"):
+        raise PrmcalError("--explain is for the overview in words. Leave out --table and --format, or --explain.")
     published = RunFolder(directory).results()
     _check_filters(published, table, filters or {})
     kept: dict[str, Any] = dict(filters or {})

@@ -135,7 +135,7 @@ def _findings(directory: Path) -> str:
     read = [
         wrapped(f"{name}: {share}. {where}.") for name, share, where in answers_read(health(results, all_checks=True))
     ]
-    return "\n".join([*read, *[""] * bool(read), overview_text(overview(results), directory).rstrip()])
+    return "\n\n".join(filter(None, ["\n".join(read), overview_text(overview(results), directory).rstrip()]))
 
 
 def grade(

@@ -29,7 +29,7 @@ from prmcal.harness.storage.folder import RunFolder
 from prmcal.harness.storage.store import Store
 from prmcal.registry.contracts.data import Sampling
 from prmcal.registry.contracts.pool import Pool, Reads
-from prmcal.registry.contracts.strategy import Setting
+from prmcal.registry.contracts.strategy import DEFAULT_STRATEGY, Setting
 from prmcal.registry.grading.extraction import MARKED, Ways
 
 RULE = (
@@ -38,7 +38,7 @@ RULE = (
     "results on them are rather too good"
 )
 """The rule by which a cell is chosen, as a part of a sentence."""
-_DEFAULT_STRATEGY, _DEFAULT_SAMPLES = "learned stopping", 64
+_DEFAULT_SAMPLES = 64
 
 
 def load(
@@ -121,8 +121,8 @@ def _rule(plan: Plan, cell: Cell | None) -> tuple[PluginReference, Setting]:
     references = {planned.name: planned.reference for planned in plan.plugins.get("strategy", ())}
     if cell is not None and cell.strategy:
         return references[cell.strategy], Setting(most, cell.target)
-    default = PluginReference(_DEFAULT_STRATEGY, _DEFAULT_STRATEGY, {})
-    return references.get(_DEFAULT_STRATEGY, default), Setting(most)
+    default = PluginReference(DEFAULT_STRATEGY, DEFAULT_STRATEGY, {})
+    return references.get(DEFAULT_STRATEGY, default), Setting(most)
 
 
 def _ways(plan: Plan, llm: PluginReference) -> Ways:

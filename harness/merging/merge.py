@@ -1,7 +1,8 @@
 """Merge the folders of runs into one, which is then like that of a run. Killed at any moment, it is the old or the new.
 
 All runs are checked before a byte is written. A folder beside the merged one gets links to their artifacts, one plan
-and one record, and its database is built from these as that of any run is. Then it takes the place of the old folder.
+and one record, and its database is built from these as that of any run is, which checks the columns of their tables.
+Then it takes the place of the old folder.
 """
 
 import shutil

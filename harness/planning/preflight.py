@@ -55,10 +55,14 @@ class Problem:
 
 def joined_problems(problems: Iterable[Problem]) -> list[str]:
     """Return a sentence for each obstacle, which names all plugins that have it."""
-    names: dict[str, list[str]] = defaultdict(list)
+    by_error: dict[str, list[Problem]] = defaultdict(list)
     for problem in problems:
-        names[str(problem.error)].append(f"the {problem.kind} '{problem.name}'")
-    return [f"T{', '.join(same)[1:]} {'are' if same[1:] else 'is'} not ready: {error}" for error, same in names.items()]
+        by_error[str(problem.error)].append(problem)
+    sentences = []
+    for error, same in by_error.items():
+        names = ", ".join(f"the {problem.kind} '{problem.name}'" for problem in same)
+        sentences.append(str(same[0]) if len(same) == 1 else f"Not ready: {names}. {error}")
+    return sentences
 
 
 def asked_solutions(grid: GridSpec, questions: Questions, plugin: str) -> dict[str, int]:

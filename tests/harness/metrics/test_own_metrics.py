@@ -140,6 +140,12 @@ def test_a_column_belongs_to_one_metric(metrics: list[Any], message: str) -> Non
         planned(*metrics)
 
 
+@pytest.mark.parametrize("name", ["questions", "rows", "accuracy", "mine_low", "mine_with_terminal"])
+def test_a_metric_may_not_take_another_column(name: str) -> None:
+    with pytest.raises(ValueError, match="leaderboards have other columns"):
+        GridSpec.model_validate(with_metrics({"name": name, "plugin": "absolute_error"}))
+
+
 def test_names_are_used_once() -> None:
     with pytest.raises((GridError, ValueError), match="the name 'absolute_error' is used twice"):
         GridSpec.model_validate(with_metrics("absolute_error", "absolute_error"))
