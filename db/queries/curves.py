@@ -49,10 +49,10 @@ def searches(source: Source) -> list[str]:
 
 
 def _reading(source: Source, kind: str) -> list[str]:
-    """Return the cells of the scaling leaderboard whose jobs read a job of this kind."""
+    """Return the cells of strategies whose jobs read a job of this kind."""
     query = sa.select(Cell.cell_id).join(JobInput, JobInput.job_key == Cell.job_key)
     query = query.join(Job, Job.job_key == JobInput.input_key)
-    query = query.where(Cell.leaderboard == "scaling", Job.kind == kind)
+    query = query.where(Cell.leaderboard != "calibration", Job.kind == kind)
     return list(frame(source, query.distinct().order_by(Cell.cell_id))["cell_id"])
 
 

@@ -8,6 +8,7 @@ import sqlalchemy as sa
 
 from prmcal.db.metrics import COORDINATES, Leaderboard
 from prmcal.db.queries.cells import Names, kept, metrics, numbered_cells
+from prmcal.db.queries.curves import references
 from prmcal.db.reader import Source, connection_of, frame
 from prmcal.db.statistics.paired import standings
 from prmcal.db.tables import Cell, Comparison, Result, SignedErrorBin
@@ -47,7 +48,9 @@ def measurements(
         described = metrics(connection)
         found = frame(connection, query).assign(standing=None)
         if question_level is None:
-            found = found.assign(standing=standings(found, frame(connection, pairs), described))
+            rivals = ~found["cell_id"].isin(references(connection))
+            ranked = iter(standings(found[rivals], frame(connection, pairs), described))
+            found = found.assign(standing=[next(ranked) if rival else None for rival in rivals])
     found = kept(found, names)
     order = {name: place for place, name in enumerate(described.ordered(found["metric"].dropna()))}
     rows = found.assign(place=found["metric"].map(order)).sort_values(["number", "place"], kind="stable")

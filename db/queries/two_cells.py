@@ -11,6 +11,7 @@ import sqlalchemy as sa
 
 from prmcal.db.metrics import UNTESTED, Better
 from prmcal.db.queries.cells import cell_row, metrics, of_job
+from prmcal.db.queries.curves import references
 from prmcal.db.queries.runs import input_jobs
 from prmcal.db.queries.trajectories import MEDIAN, counted, same_prefix, success_counts
 from prmcal.db.reader import frame, reading
@@ -34,9 +35,9 @@ class CellComparison:
     """One row per metric, in the order of the leaderboard: metric; a, a_low, a_high, b, b_low and b_high (the values of
     the cells with their 95% intervals); difference, low and high (B - A with its 95% interval; if 0 is the best value
     of the metric, absolute values are subtracted, and from_zero is true); p_value (two-sided, of this pair as its
-    interval; NaN for what no value is better of, such as samples or the noise of orders), p_adjusted (after Holm's
-    correction over the pairs of the group) and pairs (their number), which are None for cells and metrics that do not
-    compete; and real (whether the p value of this one test is significant; None if there is none)."""
+    interval; NaN for what no value is better of, such as samples or the noise of orders, and for a cell that needs the
+    truth), p_adjusted (after Holm's correction over the pairs of the group) and pairs (their number), which are None
+    for cells and metrics that do not compete; and real (whether this p value is significant; None without one)."""
     questions: int
     """Number of questions that both cells were measured on."""
     prefixes: tuple[int, int] | None
@@ -84,11 +85,12 @@ def compare_cells(database: Path, cell_a: str, cell_b: str) -> CellComparison:
         stored = _stored_comparisons(connection, cell_a, cell_b)
         others = [name for name in names if name not in stored]
         measured = _measured(connection, database.parent, cells) if others else []
+        is_tested = {cell_a, cell_b}.isdisjoint(references(connection))
         rows: list[dict[str, Any]] = []
         for name in names:
             better = described[name].better
             found = stored.get(name) or _paired(name, measured, cells, better)
-            p_value = found["p_value"] if better else math.nan
+            p_value = found["p_value"] if better and is_tested else math.nan
             row: dict[str, Any] = {"metric": name}
             for side, value in zip(("a", "b"), values, strict=True):
                 row |= {f"{side}{end}": value[name][column] for end, column in _ENDS.items()}
@@ -199,8 +201,9 @@ def _question_differences(connection: sa.Connection, cell_a: str, cell_b: str) -
 
 def _by_question(connection: sa.Connection, cell_id: str) -> sa.Subquery:
     """Select question_id and the value by which the questions of a cell are compared."""
-    jobs = input_jobs(connection, cell_row(connection, cell_id)["job_key"])
-    if "success" in jobs:
+    cell = cell_row(connection, cell_id)
+    jobs = input_jobs(connection, cell["job_key"])
+    if cell["leaderboard"] == "calibration" and "success" in jobs:
         counts = success_counts([jobs["success"]]).subquery()
         error = CalibratedReward.reward - counts.c.successes * 1.0 / counts.c.follow_ups
         return (

@@ -282,6 +282,8 @@ def _legend(found: CellComparison) -> list[str]:
     corrected = ""
     if pairs:
         corrected = f" A leaderboard corrects it over all pairs of cells ({' or '.join(map(str, pairs))})."
+    if found.table["real"].isna().all() and found.questions > 1:
+        return [*lines, "Not tested: a strategy that needs the truth, such as oracle IAS, is a limit and no rival."]
     return [*lines, f"significant: p < {SIGNIFICANCE}, as one test of these two cells.{corrected}"]
 
 

@@ -22,6 +22,8 @@ def compared_cells(
 ) -> Iterator[Mapping[str, Values]]:
     """Compare all pairs within each group of finished cells, one or several times for each group and metric.
 
+    Strategies that need the truth are limits and no rivals, so `cells` are without them.
+
     A group contains the cells of one leaderboard and one (LLM, PRM, data set): calibrators on the
     calibration leaderboard, strategies with their calibrators on the scaling leaderboard. Pairs that were not resampled
     alike are not compared: cells without some questions, which are too long for the PRM, are resampled otherwise.

@@ -13,6 +13,7 @@ from typing import Any
 
 import yaml
 
+from prmcal.db.queries.curves import references
 from prmcal.db.tables import Base, Dataset, DescribedMetric, JobInput, Plugin, Question, Run
 from prmcal.db.tables import Cell as CellRow
 from prmcal.db.tables import Job as JobRow
@@ -154,10 +155,11 @@ class Recorder:
 
     def end(self) -> None:
         """Write the remaining results, compare the cells, and mark the run as ended."""
-        done = [cell for cell in self.plan.cells if self._status(cell.job) == "done"]
+        self._write(publish=False)
+        apart = set(references(self.writer.path))
+        done = [cell for cell in self.plan.cells if self._status(cell.job) == "done" and cell.cell_id not in apart]
         better = {metric.name: metric.better for metric in self.plan.metrics}
         comparisons = list(compared_cells(done, self.store, better))
-        self._write(publish=False)
         if not self.record.finished_at:
             self.record = replace(self.record, finished_at=_now())
             self._folder.write_record(self.record)

@@ -11,6 +11,7 @@ import yaml
 
 from prmcal.db import catalog
 from prmcal.db.queries.curves import curve_points, exact_curves
+from prmcal.db.text.board import comparison_board
 from prmcal.harness.jobs.curves import TARGETS
 from tests.conftest import PLUGINS, Prmcal
 
@@ -55,6 +56,21 @@ def test_costs_are_those_of_the_pool(database: Path) -> None:
     assert single["prm_tokens"] == 0 == found.loc["majority vote", "prm_tokens"]
     assert (found["prefill_tokens"] == 8).all()  # the bare question, once for all samples
     assert (found.loc["best-of-n + IAS", "prm_tokens"] < fixed["prm_tokens"]).all()
+
+
+def test_what_needs_the_truth_is_a_limit_and_no_rival(database: Path) -> None:
+    tests, cells = catalog.comparisons(database), catalog.leaderboard(database, "scaling")
+    limits = cells[cells["strategy"].isin(["oracle IAS", "pass@N"])]
+    assert len(limits) == 2 and limits["accuracy_standing"].isna().all()
+    rivals = set(cells.dropna(subset="prm")["cell_id"]) - set(limits["cell_id"])
+    scaling = tests[tests["leaderboard"] == "scaling"]
+    assert {*scaling["cell_a"], *scaling["cell_b"]} == rivals
+    assert "best" in set(cells.loc[cells["cell_id"].isin(rivals), "accuracy_standing"])
+    # The difference from a limit is told, and not tested.
+    oracle, other = limits["cell_id"].iloc[0], sorted(rivals)[0]
+    found = catalog.compare_cells(database, oracle, other)
+    assert np.isnan(found.p_values).all() and found.table["low"].notna().any()
+    assert "is a limit and no rival" in comparison_board(found).legend
 
 
 def test_curves_and_leaderboard_agree(database: Path) -> None:
