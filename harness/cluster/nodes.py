@@ -9,8 +9,8 @@ import os
 import socket
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, redirect_stdout
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, redirect_stdout, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -98,7 +98,8 @@ def _check_listening(address: str) -> None:
         ) from error
 
 
-_SECONDS_TO_ANSWER = 60.0
+_SECONDS_TO_ANSWER = 600.0  # A node may import its packages from a slow network disk.
+_SECONDS_BETWEEN_LOOKS = 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,40 +128,53 @@ def alive_nodes(ray: Any) -> dict[str, Node]:
     return found
 
 
-def inspect_nodes(ray: Any, nodes: Sequence[Node]) -> dict[str, str]:
-    """Return why nodes cannot be used, by their ids. It is empty for a node that has left, and absent for a usable one.
+class Inspection:
+    """Asks nodes, without waiting, for their versions of Python, prmcal and the packages that decide results."""
 
-    A node must have the same versions of Python, prmcal and the packages that decide results.
-    """
-    ours = state_of_node()
-    answers = {
-        node.id: ray.remote(state_of_node)
-        .options(num_cpus=0, max_retries=0, scheduling_strategy=on_node(ray, node.id))
-        .remote()
-        for node in nodes
-    }
-    ray.wait(list(answers.values()), num_returns=len(answers), timeout=_SECONDS_TO_ANSWER)
-    refused = {}
-    for node in nodes:
+    def __init__(self, ray: Any) -> None:
+        self._ray = ray
+        self._versions = state_of_node()
+        self._answers: dict[str, Any] = {}
+        self._ends: dict[str, float] = {}
+
+    def verdicts(self, nodes: Iterable[Node]) -> dict[str, str | None]:
+        """Return why nodes cannot be used, by their ids: empty for a usable node, None for one that has left.
+
+        A node that has not answered yet is absent. After ten minutes it cannot be used.
+        """
+        verdicts = {}
+        for node in nodes:
+            if node.id not in self._answers:
+                place = on_node(self._ray, node.id)
+                task = self._ray.remote(state_of_node).options(num_cpus=0, max_retries=0, scheduling_strategy=place)
+                self._answers[node.id] = task.remote()
+                self._ends[node.id] = time.monotonic() + _SECONDS_TO_ANSWER
+            with suppress(TimeoutError):
+                verdicts[node.id] = self._verdict(node)
+        return verdicts
+
+    def _verdict(self, node: Node) -> str | None:
+        answer, failures = self._answers[node.id], self._ray.exceptions
         try:
-            theirs = ray.get(answers[node.id], timeout=0)
-        except (ray.exceptions.TaskUnschedulableError, ray.exceptions.NodeDiedError):
-            refused[node.id] = ""  # Ray still lists a node for some seconds after it has left.
-            continue
+            versions = self._ray.get(answer, timeout=0)
+        except (failures.TaskUnschedulableError, failures.NodeDiedError):
+            return None  # Ray still lists a node for some seconds after it has left.
+        except failures.GetTimeoutError:
+            if time.monotonic() < self._ends[node.id]:
+                raise
+            self._ray.cancel(answer, force=True)
+            return f"The node {node.name} cannot be used: it did not answer in {_SECONDS_TO_ANSWER:.0f} s."
         except Exception as error:
             why = cause_of(error)
-            if isinstance(error, ray.exceptions.GetTimeoutError):
-                why = f"it did not answer in {_SECONDS_TO_ANSWER:.0f} s"
-            elif "failed to import" in why:
+            if "failed to import" in why:
                 why = f"it has no prmcal {prmcal.__version__}. Install the same versions there"
-            refused[node.id] = f"The node {node.name} cannot be used: {why}."
-            ray.cancel(answers[node.id], force=True)
-            continue
-        others = {name: theirs.get(name) for name in ours if theirs.get(name) != ours[name]}
-        if others:
-            versions = ", ".join(f"{name} {other} instead of {ours[name]}" for name, other in others.items())
-            refused[node.id] = f"The node {node.name} has other versions: {versions}. Install the same there."
-    return refused
+            return f"The node {node.name} cannot be used: {why}."
+        others = ", ".join(
+            f"{name} {versions.get(name)} instead of {version}"
+            for name, version in self._versions.items()
+            if versions.get(name) != version
+        )
+        return f"The node {node.name} has other versions: {others}. Install the same there." if others else ""
 
 
 def cause_of(error: BaseException) -> str:
@@ -225,17 +239,18 @@ class Census:
 
     def __init__(self, ray: Any) -> None:
         self._ray = ray
+        self._inspection = Inspection(ray)
         self._refused: set[str] = set()
         self._failed_starts: Counter[str] = Counter()
         self._resting: dict[str, float] = {}
         self._next = 0.0
-        nodes = alive_nodes(ray)
-        found = inspect_nodes(ray, list(nodes.values()))
-        refused = [why for why in found.values() if why]
+        while (alive := alive_nodes(ray)).keys() - (verdicts := self._inspection.verdicts(alive.values())).keys():
+            time.sleep(_SECONDS_BETWEEN_LOOKS)
+        refused = [why for why in verdicts.values() if why]
         if refused:
             more = f" {len(refused) - 1} more nodes cannot be used either." if len(refused) > 1 else ""
             raise ClusterError(refused[0] + more)
-        self.usable = {key: node for key, node in nodes.items() if key not in found}
+        self.usable = {key: node for key, node in alive.items() if verdicts[key] is not None}
 
     def take(self) -> tuple[list[Node], list[Notice]]:
         """Count the nodes again, every two seconds. Return those that have left, and notices to be reported."""
@@ -292,15 +307,15 @@ class Census:
         return [Notice(f"{why} The run does not use it.")]
 
     def _inspect(self, joined: Sequence[Node]) -> list[Notice]:
-        found = inspect_nodes(self._ray, joined)
+        verdicts = self._inspection.verdicts(joined)
         notices = []
         for node in joined:
-            why = found.get(node.id)
-            if why is None:
+            why = verdicts.get(node.id)
+            if why:
+                self._refused.add(node.id)
+                notices.append(Notice(f"{why} The run does not use it."))
+            elif why == "":
                 self.usable[node.id] = node
                 resources = f"{node.cpus} cores, {node.gpus} GPUs"
                 notices.append(Notice(f"The node {node.name} has joined the cluster ({resources})."))
-            elif why:
-                self._refused.add(node.id)
-                notices.append(Notice(f"{why} The run does not use it."))
         return notices

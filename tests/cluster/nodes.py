@@ -14,7 +14,10 @@ class Nodes:
         from ray.cluster_utils import Cluster
 
         self._count = 0
-        self._cluster: Any = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False})
+        # A killed node is noticed by its closed connection. On a busy machine a living one may answer late.
+        patient = {"health_check_timeout_ms": 120_000}
+        head = {"num_cpus": 0, "include_dashboard": False, "_system_config": patient}
+        self._cluster: Any = Cluster(initialize_head=True, head_node_args=head)
         self.alive: list[Any] = []
         self.plain: list[Any] = []
         """The nodes with one core and the environment of the tests."""
@@ -27,7 +30,8 @@ class Nodes:
         """Start a node with one core, and with an address of its own."""
         self._count += 1
         settings = {"num_cpus": 1, "node_ip_address": f"127.0.0.{self._count + 1}"}
-        node = self._cluster.add_node(**settings | given)
+        node = self._cluster.add_node(wait=False, **settings | given)
+        self._cluster._wait_for_node(node, timeout=600)  # add_node itself would wait for 30 s.
         self.alive.append(node)
         if not given:
             self.plain.append(node)
