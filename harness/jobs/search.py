@@ -8,6 +8,7 @@ batch.
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import compress
 from typing import Any
 
 import numpy as np
@@ -38,8 +39,11 @@ from prmcal.registry.network import patiently
 from prmcal.registry.plugins import strategies
 from prmcal.steps import in_thought, join_steps, split_steps
 
-Calibrate = Callable[[Sequence[Prefix], Floats], tuple[Floats, Floats]]
-"""Map prefixes and their logits to their median rewards and their rewards at the level beta. NaN: too long."""
+Calibrate = Callable[[Sequence[Prefix] | HiddenStates, Floats], tuple[Floats, Floats]]
+"""Map prefixes and their logits to their median rewards and their rewards at the level beta. NaN: too long.
+
+Hidden states come in the place of prefixes if the calibrator reads them, without those of prefixes that are too long.
+"""
 
 
 @dataclass(frozen=True)
@@ -115,6 +119,8 @@ class BeamSearch:
     sampling: Sampling
     target: float | None
     seed: int
+    from_states: bool = False
+    """True if the calibrator reads hidden states. The scores then come from the same pass of the PRM."""
 
     def run(self, questions: Sequence[Question]) -> list[Searched]:
         """Search all questions."""
@@ -184,11 +190,9 @@ class BeamSearch:
             for each, steps in zip(going, distinct, strict=True)
         ]
         with plugin_guard("prm", self.prm.plugin_name, "score"):
-            scores = patiently(self.prm, lambda: self.prm.score_batch(requests))
-        for each, of_question in zip(going, scores, strict=True):
-            each.scored_tokens += sum(score.tokens for score in of_question)
-        prefixes = [Prefix(request.question, steps) for request in requests for steps in request.trajectories]
-        logits = np.array([score.logit[-1] for of_question in scores for score in of_question], dtype=np.float64)
+            prefixes, logits, tokens = (self._read_states if self.from_states else self._read_scores)(requests)
+        for each, count in zip(going, tokens, strict=True):
+            each.scored_tokens += count
         with plugin_guard("calibrator", "of the search", "predict"):  # It may use the model of the PRM.
             medians, rewards = self.calibrate(prefixes, logits)
         ranked_by = medians if self.strategy.rank == "calibrated" else expit(logits)
@@ -202,6 +206,24 @@ class BeamSearch:
             ]
             for beams, of_question in zip(candidates, known, strict=True)
         ]
+
+    def _read_scores(self, requests: Sequence[ScoringRequest]) -> tuple[list[Prefix], Floats, list[int]]:
+        """Return all prefixes, their logits, and the tokens that the PRM read for each request."""
+        scores = patiently(self.prm, lambda: self.prm.score_batch(requests))
+        prefixes = [Prefix(request.question, steps) for request in requests for steps in request.trajectories]
+        logits = np.array([score.logit[-1] for of_question in scores for score in of_question], dtype=np.float64)
+        return prefixes, logits, [sum(score.tokens for score in of_question) for of_question in scores]
+
+    def _read_states(self, requests: Sequence[ScoringRequest]) -> tuple[HiddenStates, Floats, list[int]]:
+        """Return the same from one pass for states and scores, with states in the place of prefixes."""
+        # A forest has no row for a prefix that is too long, so each prefix is a request of its own.
+        single = [replace(request, trajectories=(steps,)) for request in requests for steps in request.trajectories]
+        forests = patiently(self.prm, lambda: self.prm.hidden_states(single))
+        logits = np.array([forest.logit[-1] if len(forest) else np.nan for forest in forests], dtype=np.float64)
+        ends = np.cumsum([len(request.trajectories) for request in requests])
+        tokens = np.split([len(forest.states) for forest in forests], ends[:-1])
+        states = HiddenStates.concatenate([forest[-1:] for forest in forests])
+        return states, logits, [int(counts.sum()) for counts in tokens]
 
     def _choose(self, each: Searched, scored: Sequence[Beam]) -> None:
         """Rank the new candidates together with finished prefixes, and keep the best."""
@@ -258,7 +280,8 @@ def compute_search(shard: Shard[SearchParameters], context: Context) -> Output:
         assert isinstance(strategy, SearchStrategy)
         fitted = None if given.calibrator is None else context.fitted(shard, given.calibrator)
         calibrate = calibrating(fitted, prm, given.level)
-        search = BeamSearch(llm, prm, strategy, calibrate, given.sampling, given.target, _seed(shard))
+        from_states = fitted is not None and fitted.reads == "hidden"
+        search = BeamSearch(llm, prm, strategy, calibrate, given.sampling, given.target, _seed(shard), from_states)
         searched = search.run(questions)
     counts = dict.fromkeys(("steps", "finished", "rounds", "generations"), "int32")
     tokens = dict.fromkeys(("generated_tokens", "prefill_tokens", "scored_tokens"), "int64")
@@ -306,23 +329,18 @@ def calibrating(calibrator: Calibrator | None, prm: PRM, level: float | None) ->
     levels = sorted(set(both))
     columns = [levels.index(each) for each in both]
 
-    def calibrate(prefixes: Sequence[Prefix], logits: Floats) -> tuple[Floats, Floats]:
-        rewards = np.full((len(prefixes), 2), np.nan)
-        readable = np.flatnonzero(~np.isnan(logits))
-        if len(readable):
-            features = _features_of_search(calibrator, prm, [prefixes[i] for i in readable], logits[readable])
+    def calibrate(prefixes: Sequence[Prefix] | HiddenStates, logits: Floats) -> tuple[Floats, Floats]:
+        rewards = np.full((len(logits), 2), np.nan)
+        readable = ~np.isnan(logits)
+        if readable.any():
+            features: Any = logits[readable]
+            if isinstance(prefixes, HiddenStates):
+                features = prefixes
+            elif calibrator.reads == "prm":
+                features = ScoredPrefixes(prm, tuple(compress(prefixes, readable)), logits[readable])
+            elif calibrator.reads == "reward":
+                features = expit(logits[readable])
             rewards[readable] = checked_rewards(calibrator, features, levels)[:, columns]
         return rewards[:, 0], rewards[:, 1]
 
     return calibrate
-
-
-def _features_of_search(calibrator: Calibrator, prm: PRM, prefixes: Sequence[Prefix], logits: Floats) -> Any:
-    """Return the features that a calibrator reads of prefixes that were just scored."""
-    if calibrator.reads == "prm":
-        return ScoredPrefixes(prm, tuple(prefixes), logits)
-    if calibrator.reads == "hidden":
-        requests = [ScoringRequest(prefix.question, (prefix.steps,), whole_only=True) for prefix in prefixes]
-        found = patiently(prm, lambda: prm.hidden_states(requests))
-        return HiddenStates.concatenate([each[-1:] for each in found])
-    return expit(logits) if calibrator.reads == "reward" else logits

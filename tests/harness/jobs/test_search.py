@@ -176,6 +176,37 @@ def test_an_endless_trajectory_ends() -> None:
     assert {beam.tokens for beam in cut[0].finished} == {20}
 
 
+def test_states_and_scores_come_from_one_pass() -> None:
+    """A calibrator that reads hidden states costs no second pass. Prefixes that are too long have no reward."""
+
+    class Once(type(prms.create("qwen", checkpoint="nano:prm"))):  # type: ignore[misc]
+        def score_batch(self, requests: Any) -> Any:
+            raise AssertionError("The PRM read the prefixes a second time.")
+
+    def by_state(states: Any, logits: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        read = ~np.isnan(logits)
+        too_long.append(not read.all())
+        assert np.array_equal(states.logit, logits[read])
+        assert len(states.states[states.leaves]) == read.sum()
+        return calibrate([], logits)
+
+    too_long: list[bool] = []
+    strategy = create_as(SearchStrategy, strategies, "beam search", width=2, expansions=2)
+    llm = llms.create("synthetic-llm", skill=0.7)
+    for most in (400, 60):
+        too_long.clear()
+        plain, once = (cls(checkpoint="nano:prm", max_tokens=most) for cls in (Once.__base__, Once))
+        pair = [
+            BeamSearch(llm, prm, strategy, read, SAMPLING, None, 5, from_states).run(QUESTIONS[:3])
+            for prm, read, from_states in ((plain, calibrate, False), (once, by_state, True))
+        ]
+        for first, second in zip(*pair, strict=True):
+            assert first.answer.steps == second.answer.steps
+            assert first.answer.logit == pytest.approx(second.answer.logit, abs=1e-4, nan_ok=True)
+            assert second.scored_tokens > 0
+        assert any(too_long) is (most == 60)
+
+
 class Script(LLM):
     """Each prefix has its continuations, given as (text, finish_reason)."""
 
