@@ -16,7 +16,7 @@ from prmcal.harness.cli.app import ExitCode
 from prmcal.harness.cli.options import WORDS, option, tell
 from prmcal.harness.cluster.executor import RayExecutor
 from prmcal.harness.cluster.nodes import ClusterSettings
-from prmcal.harness.execution.ending import Ending, FailureGroup, RunSummary, read_failures
+from prmcal.harness.execution.ending import Ending, FailureGroup, RunSummary
 from prmcal.harness.execution.machine import default_workers
 from prmcal.harness.execution.run import run_grid
 from prmcal.harness.jobs.parameters import GeneratingParameters, ScoringParameters
@@ -72,7 +72,7 @@ def run(
     _report(out, summary, quiet)
     if summary.ending is not None:
         raise typer.Exit(_ENDINGS[summary.ending][0])
-    raise typer.Exit(ExitCode.FAILED_CELLS if summary.failed_cells else ExitCode.DONE)
+    raise typer.Exit(ExitCode.FAILED_CELLS if summary.failures else ExitCode.DONE)
 
 
 def _report(directory: Path, summary: RunSummary, quiet: bool) -> None:
@@ -118,8 +118,10 @@ def lines_on_failures(failures: Sequence[FailureGroup], log: Path) -> list[str]:
     lines = []
     for group in failures:
         shown = ", ".join(group.cells[:2]) + (f" and {len(group.cells) - 2:,} more" if len(group.cells) > 2 else "")
-        head = f"prmcal: error: {counted(len(group.cells), 'cell')} failed: {group.failure.reason}"
-        lines += ["", wrapped(head, hanging="  "), wrapped(f"Cells: {shown}.", indent="  ")]
+        count = f"{counted(len(group.cells), 'cell')} failed: " if group.cells else ""
+        lines += ["", wrapped(f"prmcal: error: {count}{group.failure.reason}", hanging="  ")]
+        if group.cells:
+            lines.append(wrapped(f"Cells: {shown}.", indent="  "))
         lines.append(wrapped(f"What to do: {group.advice(log)}", indent="  "))
     return lines
 
@@ -174,10 +176,9 @@ def grade(
     for finding in health(folder.results()):
         if finding.check == GRADER + shown:
             tell(wrapped(sentence(finding)))
-    failed = {each.reason for each in read_failures(directory).values() if each.plugin == f"grader:{shown}"}
-    for reason in sorted(failed):
-        tell(wrapped(f"prmcal: error: {reason}"))
-    raise typer.Exit(ExitCode.FAILED_CELLS if failed or summary.failed_cells else ExitCode.DONE)
+    if summary.failures:
+        tell("\n".join(lines_on_failures(summary.failures, summary.log)))
+    raise typer.Exit(ExitCode.FAILED_CELLS if summary.failures else ExitCode.DONE)
 
 
 def _parsed(text: str) -> dict[str, Any]:

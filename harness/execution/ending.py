@@ -42,7 +42,7 @@ class RunSummary:
     grid_cells: int
     """All lines of the leaderboards."""
     failures: "tuple[FailureGroup, ...]"
-    """Why cells failed, those with the same reason together."""
+    """Why cells failed, those with the same reason together, and graders whose verdicts no cell needs."""
     seconds: float
     """Wall time of the run."""
     log: Path
@@ -104,11 +104,11 @@ Cause = Literal["network", "model", "plugin", "input", "crash", "error"]
 worker process, or prmcal."""
 
 _ADVICE: dict[Cause, str] = {
-    "network": "Check the server, then run the same command again. It tries only the failed cells again.",
+    "network": "Check the server, then run the same command again. It tries again only what failed.",
     "model": "The model was loaded again for each try. {log} has the tracebacks and the last lines of its processes. "
-    "Remove the cause, then run the same command again. It tries only the failed cells again.",
+    "Remove the cause, then run the same command again. It tries again only what failed.",
     "plugin": "The traceback is in {log}. Correct the plugin, then run the same command again.",
-    "input": "When this is corrected, run the same command again. It tries only the failed cells again.",
+    "input": "When this is corrected, run the same command again. It tries again only what failed.",
     "crash": "The process ran out of memory, or native code crashed. {log} has the last lines that it wrote. Try again "
     "with fewer --workers.",
     "error": "This is an error in prmcal or in one of its libraries. The traceback is in {log}.",
@@ -161,7 +161,7 @@ _FAILURES = TypeAdapter(dict[str, Failure])
 
 @dataclass(frozen=True)
 class FailureGroup:
-    """Cells that failed for the same reason."""
+    """Cells that failed for the same reason, or a grader whose verdicts no cell needs."""
 
     failure: Failure
     """The reason of the first of them. The reasons of the others differ from it in numbers only."""

@@ -182,6 +182,8 @@ class Recorder:
     ) -> ending.RunSummary:
         """Return the summary of the run, which was asked for a part of the plan and computed some shards of it."""
         failed = ending.failed_cells(asked, self.failures)
+        graders = {each.reason: each for each in self.failures.values() if each.plugin.startswith("grader:")}
+        beside = [graders[reason] for reason in graders.keys() - {each.reason for each in failed.values()}]
         done = len(self.manifests.keys() & {shard.ref for shard in asked.shards()})
         return ending.RunSummary(
             computed=computed,
@@ -190,7 +192,7 @@ class Recorder:
             done_cells=sum(self.manifests.keys() >= set(cell.job.refs) for cell in asked.cells),
             failed_cells=len(failed),
             grid_cells=len(self.plan.cells),
-            failures=ending.grouped(failed),
+            failures=(*ending.grouped(failed), *(ending.FailureGroup(each, ()) for each in beside)),
             seconds=seconds,
             log=log,
             ending=ended_by,

@@ -142,8 +142,9 @@ class Schedule:
 
     @property
     def untried(self) -> set[str]:
-        """The models that are to be tried out, as shards name them."""
-        return {self._unfinished[ref].resource for ref in self._trials if ref in self._unfinished}
+        """The models that are to be tried out, as shards name them, and those of graders, which come late."""
+        untried = {self._unfinished[ref].resource for ref in self._trials if ref in self._unfinished}
+        return untried | {shard.resource for shard in self._unfinished.values() if "grader:" in shard.resource}
 
     def is_trial(self, ref: ArtifactRef) -> bool:
         """Return whether a shard tries out a model, or is read by one that does."""
@@ -216,7 +217,8 @@ class Schedule:
         A model that cannot work is given up, before anything is sampled, and so is a fit that is not possible.
         """
         for each in problems:
-            then = "Its cells fail, and the run goes on."
+            lost = "It gives no verdicts" if each.kind == "grader" else "Its cells fail"
+            then = f"{lost}, and the run goes on."
             if each.may_pass:
                 then = "The run goes on, and asks it again."
             yield Notice(f"{each} {then}", urgent=True)

@@ -39,10 +39,10 @@ from prmcal.registry.network import patiently
 from prmcal.registry.plugins import strategies
 from prmcal.steps import in_thought, join_steps, split_steps
 
-Calibrate = Callable[[Sequence[Prefix] | HiddenStates, Floats], tuple[Floats, Floats]]
+Calibrate = Callable[[Any, Floats], tuple[Floats, Floats]]
 """Map prefixes and their logits to their median rewards and their rewards at the level beta. NaN: too long.
 
-Hidden states come in the place of prefixes if the calibrator reads them, without those of prefixes that are too long.
+The first argument is a sequence of prefixes, or their hidden states without those that are too long.
 """
 
 

@@ -183,3 +183,17 @@ def test_recordings_that_are_too_short(tmp_path: Path, prmcal: Prmcal) -> None:
         assert "The prm 'unscored' is not ready: " in said(text)
         assert "has no scores for the question 'calibration 0" in said(text)
     assert "0 shards computed" in said(done.stderr)
+
+
+def test_a_judge_that_refuses_is_said_first_and_last_and_costs_its_verdicts_only(
+    prmcal: Prmcal, locked: Server, tmp_path: Path
+) -> None:
+    judge = entry("strict", "judge", model={"base_url": f"{locked.url}/v1", "model": "m"})
+    tests = [{**SMALL["datasets"][0], "graders": ["exact", judge]}]
+    out = tmp_path / "out"
+    done = prmcal(*run_arguments(grid(tmp_path, **SMALL | {"datasets": tests}), out))
+    assert done.returncode == ExitCode.FAILED_CELLS, done.stderr
+    first, _, last = said(done.stderr).partition("0 cells failed")
+    assert "The grader 'strict' is not ready" in first and "It gives no verdicts" in first
+    assert "The grader 'strict'" in last and "only what failed" in last
+    assert len(rows(prmcal, out, "calibration")) > 0

@@ -63,7 +63,7 @@ def test_a_run_goes_on_after_its_server_was_killed(prmcal: Prmcal, tmp_path: Pat
     said = " ".join(interrupted.stderr.split())
     assert "The llm 'served' failed to generate: the server http" in said
     assert "gave no answer in" in said
-    assert "Check the server, then run the same command again. It tries only the failed cells again" in said
+    assert "Check the server, then run the same command again. It tries again only what failed" in said
     assert said.count("prmcal: error:") <= 3
     log = (tmp_path / "interrupted" / "run.log").read_text()
     assert log.count("Likely cause:") >= 1
