@@ -57,13 +57,13 @@ SHAPES = (
         "openr: `record.jsonl`",
         "`question`, `output` with `text` and `value`; graded against the box in `groundtruth`",
         *(public_samples.openr_paths, "outcome"),
-        real=("real_formats/openr_train_data_25.json",),
+        real=("openr_train_data.json",),
     ),
     Public(
         "compute-optimal-tts: `record.jsonl`",
         "the same; each step ends in a tag",
         *(public_samples.compute_optimal_tts, "outcome"),
-        real=("real_formats/compute_optimal_tts_record_25.jsonl",),
+        real=("compute_optimal_tts_record.jsonl",),
     ),
     Public(
         "Qwen2.5-Math: recorded solutions with a reward model",

@@ -8,12 +8,11 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import pytest
 
 from prmcal.harness.audit.audit import audit
 from tests.conftest import ROOT
 
-SLICE = ROOT.parent / "shared" / "data" / "real_formats" / "openr_train_data_25.json"
+SLICE = ROOT / "tests" / "recorded" / "openr_train_data.json"
 
 
 def records(shift: int) -> list[dict[str, Any]]:
@@ -39,7 +38,6 @@ def test_the_first_words_say_that_solutions_belong_to_other_questions() -> None:
     assert "do not answer their questions" in wrong._repr_html_()
 
 
-@pytest.mark.skipif(not SLICE.is_file(), reason="the recorded public data is absent")
 def test_a_published_file_is_sound_and_is_not_after_its_outputs_are_exchanged(tmp_path: Path) -> None:
     content = json.loads(SLICE.read_text(encoding="utf-8"))
     assert not audit(SLICE).scored.alarm

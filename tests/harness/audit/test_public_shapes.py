@@ -17,7 +17,7 @@ from tests.conftest import ROOT
 from tests.harness.audit.public import PAGE, SHAPES, Public, written
 from tests.harness.audit.solutions import SOLUTIONS, Solution
 
-DATA = ROOT.parent / "shared" / "data"
+DATA = ROOT / "tests" / "recorded"
 named = pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.name)
 
 
@@ -69,19 +69,18 @@ def test_a_response_with_two_filters_is_counted_once(tmp_path: Path) -> None:
     assert audit(paths, Fields(label="strict-match")).solutions["label"].sum() == 0
 
 
-# Mean label of the prefixes, solutions and prefixes of the published files, counted without the reader.
+# Mean label of the prefixes, solutions and prefixes of the recorded rows, counted without the reader.
 REAL = {
-    "openr_train_data_25.json": (0.8697, 100, 783),
-    "compute_optimal_tts_record_25.jsonl": (0.3144, 25, 264),
-    "math_cot_100_8samples.jsonl": (0.91, 800, 800),
-    "processbench_math.json": (0.5802, 1000, 6505),
+    "openr_train_data.json": (0.8389, 80, 633),
+    "compute_optimal_tts_record.jsonl": (0.3216, 20, 199),
+    "math_cot_100_8samples.jsonl": (0.8438, 160, 160),
+    "processbench_math.json": (0.5929, 20, 113),
     "openr_samples_math-shepherd.jsonl": (0.2, 7, 25),
-    "openr_samples_math-aps_mcvalues.jsonl": (0.8793, 145, 145),
-    "openr_samples_math-aps-tree_mcvalues.jsonl": (0.8518, 242, 866),
+    "openr_samples_math-aps_mcvalues.jsonl": (0.6953, 12, 12),
+    "openr_samples_math-aps-tree_mcvalues.jsonl": (0.8229, 9, 18),
 }
 
 
-@pytest.mark.skipif(not DATA.is_dir(), reason="the recorded public data is absent")
 @pytest.mark.parametrize("shape", [each for each in SHAPES if any(each.real)], ids=lambda shape: shape.real[0])
 def test_published_files_are_read_as_they_are(shape: Public, tmp_path: Path) -> None:
     path = DATA / shape.real[0]

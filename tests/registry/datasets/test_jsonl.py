@@ -12,8 +12,9 @@ from prmcal import Question
 from prmcal.errors import DataError, InvalidArgumentsError
 from prmcal.registry.conformance import parametrize_with_checks
 from prmcal.registry.plugins import datasets
+from tests.conftest import ROOT
 
-DATA = Path(__file__).parents[3].parent / "shared" / "data"
+DATA = ROOT / "tests" / "recorded"
 GOOD = {"question": "1+1?", "answer": "2"}
 
 
@@ -130,14 +131,13 @@ def test_a_share_of_one_file_is_held_out_for_calibration(tmp_path: Path) -> None
         read(path, calibration=path, calibration_share=0.5)
 
 
-@pytest.mark.skipif(not DATA.is_dir(), reason=f"no recorded data sets in {DATA}")
 @pytest.mark.parametrize(
     ("name", "size", "levels"),
     [
-        ("math500_test", 500, {1, 2, 3, 4, 5}),
-        ("aime24_test", 30, {None}),
-        ("aime25_test", 30, {None}),
-        ("math_cot_100_8samples", 100, {1, 2, 3, 4, 5}),
+        ("math500_test", 20, {1, 2, 3, 4, 5}),
+        ("aime24_test", 20, {None}),
+        ("aime25_test", 20, {None}),
+        ("math_cot_100_8samples", 20, {1, 2, 3, 4, 5}),
     ],
 )
 def test_published_files_are_read_as_they_are(name: str, size: int, levels: set[int | None]) -> None:
