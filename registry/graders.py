@@ -1,7 +1,6 @@
 r"""The built-in graders: of mathematics, of equal texts, of multiple choice, by a function, and by a language model."""
 
 import importlib
-import re
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from prmcal.errors import PrmcalError
 from prmcal.registry.contracts.data import PrefixScores, Question, ScoringRequest
 from prmcal.registry.contracts.grader import Graded, Grader, GradingRequest
 from prmcal.registry.contracts.models import PRM
+from prmcal.registry.grading.letters import letters_of
 from prmcal.registry.grading.rules import Grading, accepted_answers, grade_answer, grader_version
 from prmcal.registry.messages import message_of
 from prmcal.registry.sources import source_hash
@@ -68,9 +68,6 @@ class ExactGrader(_EachAnswer):
         return text.casefold() if self.ignore_case else text
 
 
-_INTRODUCTIONS = ("option", "options", "choice", "choices", "answer", "answers")
-
-
 @dataclass(eq=False)
 class LetterGrader(_EachAnswer):
     """Multiple choice: the letters of the options, or their texts.
@@ -82,39 +79,11 @@ class LetterGrader(_EachAnswer):
 
     def compare(self, answer: str, question: Question) -> Graded:
         """Compare an answer with the reference of its question."""
-        letters = _letters(answer, question.options)
+        letters = letters_of(answer, question.options)
         if not letters:
             return Graded("unparsed")
-        accepted = [_letters(text, question.options) for text in accepted_answers(question.answer)]
+        accepted = [letters_of(text, question.options) for text in accepted_answers(question.answer)]
         return Graded("correct" if letters in accepted else "incorrect")
-
-
-def _letters(text: str, options: Sequence[str]) -> frozenset[str]:
-    """Return the letters of the options that a text names; none if it names none."""
-    text = re.sub(r"\\(?:text|textbf|mathrm|mathbf)\{(.*?)\}", r"\1", text).strip(" \t\n.$*")
-    plain = [" ".join(option.split()).casefold() for option in options]
-
-    def named_by(words: str) -> str:
-        folded = " ".join(words.split()).casefold()
-        return chr(ord("A") + plain.index(folded)) if folded in plain else ""
-
-    if named_by(text):
-        return frozenset(named_by(text))
-    tokens = [token for token in re.finditer(r"[^\W_]+(?:'\w+)?", text) if token[0].casefold() not in _INTRODUCTIONS]
-    letters, rest = set[str](), ""
-    for token in tokens:
-        # "a" alone is a letter, and "a dog" has none.
-        word = token[0] if len(tokens) > 1 else token[0].upper()
-        if letters and word == "and":
-            continue
-        if not (word.isalpha() and word.isupper() and len(set(word)) == len(word) <= max(len(options), 1)):
-            rest = text[token.start() :].strip(" \t\n.*")
-            break
-        letters |= set(word)
-    last = chr(ord("A") + len(options) - 1) if options else "Z"
-    if any(letter > last for letter in letters) or (named_by(rest) and {named_by(rest)} != letters):
-        return frozenset()  # "(B) 42", where 42 is option C
-    return frozenset(letters)
 
 
 @dataclass(eq=False)

@@ -39,10 +39,24 @@ READ, GRADER = "read: ", "grader: "
 """Begin of the name of a check that counts the answers that were found in one way, such as ``read: boxed``."""
 
 _CHECKS = (
-    *("unread", "undecided", "constant rewards", "ranking", "best-of-N", "vote", "cut off", "single step"),
+    *(
+        "unread",
+        "timed out",
+        "unknown words",
+        "ambiguous comma",
+        "undecided",
+        "constant rewards",
+        "ranking",
+        "best-of-N",
+        "vote",
+        "cut off",
+        "single step",
+    ),
     *("all right", "all wrong", "equal answers", "no bare question"),
 )
 """The checks, the most serious first."""
+_UNDECIDED = {"unread": "unparsed"} | {name: name for name in ("timed out", "unknown words", "ambiguous comma")}
+"""Checks of the solutions on which the grader did not decide, and their verdict. Each verdict is a reason."""
 
 _EXAMPLES, _EXAMPLE_CHARACTERS, _LOOKED_AT = 2, 80, 50
 _CUT_OFF = ("length", "thought")
@@ -100,7 +114,7 @@ def _solutions(connection: sa.Connection) -> Iterator[HealthCheck]:
     """Count the solutions without an answer that could be read, those cut off, and those with a single step."""
     source = sa.join(Trajectory, Job, Job.job_key == Trajectory.job_key)
     conditions = {
-        "unread": Trajectory.verdict == "unparsed",
+        **{check: Trajectory.verdict == verdict for check, verdict in _UNDECIDED.items()},
         "cut off": Trajectory.finish_reason.in_(_CUT_OFF),
         "single step": Trajectory.steps == 1,
     }
@@ -108,9 +122,11 @@ def _solutions(connection: sa.Connection) -> Iterator[HealthCheck]:
         severity: Severity = "notable" if count > _NOTABLE_SHARE * total else "fine"
         if check == "unread" and count > MOST_UNREAD * total:
             severity = "misleading"
-        examples = json.dumps(_examples(connection, part) if check == "unread" and count else ())
-        shown = {"severity": severity, "examples": examples}
-        yield HealthCheck(check=check, **part, count=count, total=total, **shown)
+        if check in _UNDECIDED and check != "unread":
+            severity = "notable"
+        examples = json.dumps(_examples(connection, part, check) if check in _UNDECIDED and count else ())
+        if count or check in ("unread", "cut off", "single step"):
+            yield HealthCheck(check=check, **part, count=count, total=total, severity=severity, examples=examples)
 
 
 def _ways(connection: sa.Connection) -> Iterator[HealthCheck]:
@@ -159,12 +175,13 @@ def _graders(connection: sa.Connection) -> Iterator[HealthCheck]:
         )
 
 
-def _examples(connection: sa.Connection, part: dict[str, str]) -> list[str]:
+def _examples(connection: sa.Connection, part: dict[str, str], check: str) -> list[str]:
+    column = Trajectory.text if check == "unread" else Trajectory.answer
     query = (
-        sa.select(Trajectory.text)
+        sa.select(column)
         .join(Job, Job.job_key == Trajectory.job_key)
         .where(*(getattr(Job, name) == value for name, value in part.items()))
-        .where(Trajectory.verdict == "unparsed", Trajectory.text.is_not(None))
+        .where(Trajectory.verdict == _UNDECIDED[check], column.is_not(None))
         .order_by(Trajectory.question_id, Trajectory.trajectory)
         .limit(_LOOKED_AT)
     )

@@ -6,6 +6,7 @@ from typing import Annotated, Any, NamedTuple
 
 from pydantic import AfterValidator, Field
 
+from prmcal.registry.grading.units import PATTERNS, compiled
 from prmcal.steps import behind_thought, without_marks
 
 BOXED = "boxed"
@@ -20,10 +21,10 @@ _OPEN = ("last number", "whole")
 def _checked(answers: Any) -> Any:
     for way in ways_of(answers):
         if isinstance(way, Mapping):
-            if set(way) != {"pattern"}:
-                raise ValueError("a mapping has one entry, 'pattern'")
+            if len(way) != 1 or not {*way} <= {"pattern", "phrase"}:
+                raise ValueError("a mapping has one entry, 'pattern' or 'phrase'")
             try:
-                re.compile(way["pattern"])
+                re.compile(way.get("pattern", ""))
             except re.error as error:
                 raise ValueError(f"'pattern' is no regular expression: {error}") from error
         elif way not in WAYS:
@@ -40,8 +41,8 @@ Answers = Annotated[
     str | dict[str, str] | tuple[str | dict[str, str], ...],
     AfterValidator(_checked),
     Field(
-        description="boxed, phrase, hashes, last number, whole or {pattern: a regular expression}, or a list of these, "
-        "which are tried in order"
+        description="boxed, phrase, hashes, last number, whole, {pattern: a regular expression} or {phrase: words "
+        "before the answer}, or a list of these, which are tried in order"
     ),
 ]
 """The annotation of the argument. The page "How answers are compared" says what each way finds."""
@@ -69,13 +70,19 @@ def find_answer(text: str, answers: Ways = BOXED, whole: bool = True) -> Answer 
     text = behind_thought(without_marks(text))
     for way in ways_of(answers):
         if not isinstance(way, str):
-            found = _last_match(way["pattern"], text)
+            phrase = _phrases(re.escape(way.get("phrase", "")), "|[ \\t]+")
+            found = _last_match(way["pattern"], text) if "pattern" in way else _phrase(text, phrase)
         elif whole or way not in _OPEN:
             found = _FINDERS[way](text)
         else:
             continue
+        if found and way == "boxed" and "phrase" in ways_of(answers) and not PATTERNS["letter first"].fullmatch(found):
+            # "Answer: D" behind a formula in a box
+            said = _phrase(text[text.rfind("\\boxed") :])
+            if said and PATTERNS["letter first"].fullmatch(said):
+                return Answer(said, "phrase")
         if found:
-            return Answer(found, way if isinstance(way, str) else "pattern")
+            return Answer(found, way if isinstance(way, str) else next(iter(way)))
     return None
 
 
@@ -101,15 +108,34 @@ _MOST_BOXES = 1000
 
 
 def _boxed(text: str) -> str | None:
+    """Return what the last box holds, with a sign before it, a size behind it, and the boxes that it is listed with."""
     closed = _closing_braces(text)
+    listed: list[tuple[str, str]] = []
+    begin = len(text)
     for box in list(_BOX.finditer(text))[-_MOST_BOXES:][::-1]:
-        found = box[1] or ""
+        found, end = box[1] or "", box.end()
         if found == "{":
-            end = closed.get(box.end() - 1)
-            found = "" if end is None else text[box.end() : end].strip()
-        if found:
-            return found
-    return None
+            last = closed.get(end - 1)
+            found, end = (text[end:last].strip(), last + 1) if last else ("", end)
+        if not found or PATTERNS["placeholder"].fullmatch(found):
+            continue
+        if listed and not PATTERNS["between"].fullmatch(text, end, begin):
+            break
+        begin = box.start()
+        head = text[max(0, begin - 20) : begin]
+        size, sign, name = (
+            PATTERNS["size"].match(text, end),
+            PATTERNS["sign"].search(head),
+            PATTERNS["name before"].search(head),
+        )
+        found = f"{found} {size[1]}" if size else found
+        if sign:
+            found = (sign[1] or sign[2]) + (found if re.fullmatch(r"[\w.\\{}/ ]+", found) else f"({found})")
+        listed.insert(0, (name[1] if name else "", found))
+    names = [name for name, _ in listed]
+    named = len(listed) > 1 and all(names) and len(set(names)) == len(names)
+    texts = [f"{name} = {found}" if named else found for name, found in listed]
+    return ", ".join(dict.fromkeys(texts)) or None
 
 
 def _closing_braces(text: str) -> dict[int, int]:
@@ -123,22 +149,33 @@ def _closing_braces(text: str) -> dict[int, int]:
     return pairs
 
 
-_PHRASE = re.compile(
-    r"\banswers?\b[*_]*(?:\s+(?:to|of|for)\s[^.\n:]{1,80}?)?[*_]*\s*[*_]*"
-    r"(?:\b(?:is|are|was|equals|(?:would|will|must|should) be)\b\s*:?|:|=|(?<=\*\*)\s*\n|(?<=\*\*\n)|(?<=\*\*\n\n))"
-    r"[*_]*\s*(?:(?:option|choice)\s+)?",
-    re.IGNORECASE,
-)
+def _phrases(nouns: str, verbs: str = "") -> re.Pattern[str]:
+    """Return the pattern of what stands before an answer."""
+    return compiled(
+        rf"(?i)(?:{nouns})[*_]*(?:\s+(?:to|of|for)\s[^.\n:]{{1,80}}?)?[*_]*\s*[*_]*"
+        rf"(?:<VERBS>{verbs}|(?<=\*\*)\s*\n|(?<=\*\*\n)|(?<=\*\*\n\n))[*_]*\s*(?:(?:option|choice)\s+)?"
+    )
+
+
+_PHRASE = _phrases("<NOUNS>")
 _MATHS = re.compile(r"(\${1,2})(?=\S)(.+?)\1(?!\d)|\\\((.+?)\\\)|\\\[(.+?)\\\]", re.DOTALL)
 _GOES_ON = re.compile(r"[ \t]*(?:[-+*/^=,(]|\w)")
-_END = re.compile(r"\n|[.!?;](?=[*_)\"']*(?:\s|$))|(?:,|\s)\s*(?:because|since|so|which|as|where)\s", re.IGNORECASE)
-_AROUND = " \t\r\n.*_:,\"'`\u201c\u201d"
+_END = re.compile(
+    r"\n|\u3002|[.!?;](?=[*_)\"']*(?:\s|$))|(?:,|\s)\s*(?:because|since|so|which|as|where)\s", re.IGNORECASE
+)
+_AROUND = " \t\r\n.*_:,\uff1a\u3002\"'`\u201c\u201d"
 _LONGEST = 1000
 """In characters. A longer text behind a phrase is no answer."""
 
 
-def _phrase(text: str) -> str | None:
-    for phrase in reversed(list(_PHRASE.finditer(text))):
+def _phrase(text: str, phrases: re.Pattern[str] = _PHRASE) -> str | None:
+    """Return what stands in the last tag <answer>, or else behind the last phrase."""
+    tags = [
+        tag for tag in PATTERNS["tag"].findall(text[-_LONGEST:]) if tag and not PATTERNS["placeholder"].fullmatch(tag)
+    ]
+    if tags:
+        return _boxed(tags[-1]) or tags[-1].strip(_AROUND)
+    for phrase in reversed(list(phrases.finditer(text))):
         rest = text[phrase.end() : phrase.end() + _LONGEST].lstrip(_AROUND)
         maths = _MATHS.match(rest)
         if maths and not _GOES_ON.match(rest, maths.end()):
@@ -148,7 +185,8 @@ def _phrase(text: str) -> str | None:
         rest = _boxed(rest) or rest.strip(_AROUND)
         if rest:
             return rest
-    return None
+    chosen = PATTERNS["chosen"].findall(text)
+    return chosen[-1] if chosen else None
 
 
 def _hashes(text: str) -> str | None:
@@ -162,7 +200,7 @@ def _hashes(text: str) -> str | None:
 
 
 _NUMBER = re.compile(
-    r"(?<![\w.])[-+\u2212]?(?:\\[dt]?frac\{\d+\}\{\d+\}|\$?\d+(?:,\d{3})*(?:\.\d+)?(?:/\d+)?(?:[eE][-+]?\d+)?|\.\d+)"
+    r"(?<![\w.])[-+\u2212]?(?:\\[dt]?frac\{\d+\}\{\d+\}|(?<![(\[{,])\d{1,3}(?:\.\d{3})+,\d+|(?<![(\[{,])\d+,(?:\d{1,2}|\d{4,})(?![\d,)\]}/])|\$?\d+(?:,\d{3})*(?:\.\d+)?(?:/\d+)?(?:[eE][-+]?\d+)?|\.\d+)"
 )
 
 

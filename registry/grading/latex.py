@@ -1,197 +1,41 @@
 """Answers in one notation of LaTeX: what keyboards, Unicode and habits write in other ways.
 
-Units behind numbers say what they measure, so that 3 hours are 180 minutes, and 20 cm^2 are not 20 cm^5.
+The file `tables.toml` has the patterns and the words.
 """
 
 import re
 import unicodedata
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 
-_TABLE = """
-time: 1 s sec secs second seconds | 60 min mins minute minutes | 3600 h hr hrs hour hours | 86400 day days
-time: 604800 week weeks
-months: 1 month months | 12 yr yrs year years
-length: 1 m meter meters metre metres | 1/1000 mm millimeter millimeters | 1/100 cm centimeter centimeters
-length: 1000 km kilometer kilometers | 127/5000 inch inches | 381/1250 ft foot feet | 1143/1250 yd yard yards
-length: 201168/125 mi mile miles
-mass: 1 g gram grams | 1/1000 mg milligram milligrams | 1000 kg kilogram kilograms
-ounces: 1 oz ounce ounces | 16 lb lbs pound pounds
-liters: 1 l liter liters litre litres | 1/1000 ml milliliter milliliters
-money: 1 dollar dollars | 1/100 cent cents
-forenoon: 1 a.m a.m. am
-afternoon: 1 p.m p.m. pm
-"""
-_POWERS = {"square": 2, "sq": 2, "squared": 2, "cubic": 3, "cu": 3, "cubed": 3}
-_TOKEN = re.compile(r"/|[a-zA-Z][a-zA-Z.]*|\^\s*\{?\s*(-?\d)\s*\}?|\S")
+from prmcal.registry.grading.exact import exact_number
+from prmcal.registry.grading.units import PATTERNS, SIZES, TABLES, TURNING, Unit, Words, compiled, words_of
 
-
-@dataclass(frozen=True)
-class Unit:
-    """A unit: the power of each of its dimensions, in alphabetical order, and its size in the base units."""
-
-    dimensions: tuple[tuple[str, int], ...]
-    size: Fraction
-
-
-_KNOWN = {
-    name: (dimension, Fraction(size))
-    for dimension, units in (line.split(": ") for line in _TABLE.strip().splitlines())
-    for size, *names in map(str.split, units.split("|"))
-    for name in names
+_SYMBOLS = str.maketrans({character: text for text, all_ in TABLES["characters"].items() for character in all_})
+_STAGES = {
+    stage: [(compiled(pattern), replacement) for pattern, replacement in pairs]
+    for stage, pairs in TABLES["spellings"].items()
 }
+_WHOLE = {value: re.compile(words, re.IGNORECASE) for value, words in TABLES["whole"].items()}
+"""Whole answers in words, by what they are in mathematics."""
 
-
-def unit_of(text: str) -> Unit | None:
-    """Return the unit that words such as "square cm" or "miles per hour" name, or None if one is not known."""
-    powers: dict[str, int] = {}
-    size, sign, power, last = Fraction(1), 1, 1, ""
-    for token in _TOKEN.finditer(text.replace("\\", " ").lower()):
-        word = token[0]
-        if word in ("/", "per"):
-            sign = -1
-        elif token[1] or word in ("squared", "cubed"):
-            again = (int(token[1]) if token[1] else _POWERS[word]) - 1
-            if not last:
-                return None
-            dimension, factor = _KNOWN[last]
-            direction = 1 if powers[dimension] > 0 else -1
-            powers[dimension] += direction * again
-            size *= factor ** (direction * again)
-        elif word in _POWERS:
-            power = _POWERS[word]
-        elif word in _KNOWN:
-            dimension, factor = _KNOWN[word]
-            powers[dimension] = powers.get(dimension, 0) + sign * power
-            size *= factor ** (sign * power)
-            sign, power, last = 1, 1, word
-        else:
-            return None
-    known = tuple(sorted((name, power) for name, power in powers.items() if power))
-    return Unit(known, size) if known else None
-
-
-_SYMBOLS = str.maketrans(
-    dict.fromkeys("\u00b0\u200b\u2060\ufeff\u2061\u2062", "")
-    | dict.fromkeys("\u2212\u2013\u2010\ufe63\uff0d", "-")
-    | {"\u2044": "/", "\u2236": ":", "\u2223": "|", "\u2032": "'", "\u00a0": " ", "\u223c": "\\approx "}
-    | dict.fromkeys("\u00b7\u22c5\u2219\u2217\u2022", "\\cdot ")
-    | {
-        character: f"\\{name} "
-        for pairs in (
-            "\u221einfty \u222acup \u2229cap \u00d7times \u00f7div \u2264le \u2a7dle \u2265ge \u2a7ege \u2260ne",
-            "\u00b1pm \u2213mp \u2248approx \u2208in \u2205emptyset \u2200forall \u2220angle \u25b3triangle",
-        )
-        for character, name in ((pair[0], pair[1:]) for pair in pairs.split())
-    }
-    | {"\u211d": "\\mathbb{R}", "\u2124": "\\mathbb{Z}", "\u211a": "\\mathbb{Q}", "\u2115": "\\mathbb{N}"}
-)
-_SCRIPTS = {
-    "^": ("\u2070\u00b9\u00b2\u00b3\u2074\u2075\u2076\u2077\u2078\u2079\u207a\u207b\u207f", "0123456789+-n"),
-    "_": ("\u2080\u2081\u2082\u2083\u2084\u2085\u2086\u2087\u2088\u2089\u2099", "0123456789n"),
-}
-_FUNCTIONS = "arcsin|arccos|arctan|sinh|cosh|tanh|sin|cos|tan|cot|sec|csc|log|ln"
-_GREEK = "alpha|beta|gamma|delta|theta|lambda|phi|omega|pi"
-_NOT_IN_WORD = r"(?<![\\a-zA-Z])"
-_TEXT = r"\\(?:text|textbf|textit|textrm|mathrm|mathbf|mbox|hbox|operatorname)\s*"
-_POWER = r"\^\s*(?:\d|\{\s*\d\s*\})"
-_MAGNITUDES = "hundred|thousand|million|billion"
-_PLAIN_WORDS = frozenset({"and", "or", "pi", "sqrt", "infinity", *_MAGNITUDES.split("|")})
-_NAME = r"[a-zA-Z](?:\([a-zA-Z]\))?(?:_\w)?"
-
-# Pairs of pattern and replacement, applied in this order. Each takes linear time, and the length of texts is limited.
-_SPELLINGS = tuple(
-    (re.compile(pattern), replacement)
-    for pattern, replacement in (
-        (r"\\[()]|\\?\$", ""),  # inline mathematics and dollar signs
-        (r"[.\s]+$", ""),
-        (r"\\(?:left|right|[bB]igg?[lr]?)(?![a-zA-Z])\.?", ""),
-        (r"\\(?:displaystyle|limits)(?![a-zA-Z])", ""),
-        (r"(?:\{,\}|,\s*\\!)\s*(?=\d{3})", ""),
-        (r"(?<!\\)\\[!,;:> ]|\\q?quad(?![a-zA-Z])|~", " "),
-        (r"\\[dtc]frac(?![a-zA-Z])", r"\\frac"),
-        (r"\\frac\s*(\d)\s*(\d)", r"\\frac{\1}{\2}"),
-        (r"\\frac\s*(\d)\s*\{", r"\\frac{\1}{"),
-        (r"(\\frac\s*\{[^{}]*\})\s*(\d)", r"\1{\2}"),
-        # keyboards
-        (r"^\s*(?:\\approx|\\sim|\\equiv|=)(?![a-zA-Z])", ""),
-        (r"(?<=[\d.])\s*[xX*]\s*(?=10\s*\^)", r"\\times "),
-        (r"(?<![\w.}])(\d+\.?\d*|\.\d+)[eE]\+?(-?\d{1,3})(?![\w.])", r"\1\\times 10^{\2}"),
-        (r"\*\*", "^"),
-        (r"(?<!\^)\*", r"\\cdot "),
-        (r"<=", r"\\le "),
-        (r">=", r"\\ge "),
-        (r"!=", r"\\ne "),
-        (r"\+/-|\+-(?=\s*\d*\s*\\?sqrt)", r"\\pm "),
-        (r"\+\s*-", "-"),
-        (rf"{_NOT_IN_WORD}(?:infinity|inf)(?![a-zA-Z])|{_NOT_IN_WORD}oo(?![a-zA-Z])", r"\\infty "),
-        (rf"{_NOT_IN_WORD}({_FUNCTIONS}|{_GREEK})(?=[^a-zA-Z]|$)(?!')", r"\\\1 "),
-        (rf"{_NOT_IN_WORD}sqrt(?=\s*[({{\d])", r"\\sqrt"),
-        (r"\\?(?<![a-zA-Z])exp\s*\(([^()]*)\)", r"e^{\1}"),
-        (rf"{_NOT_IN_WORD}abs\s*\(([^()]*)\)", r"|\1|"),
-        (r"\\sqrt\s*\(([^()]*)\)", r"\\sqrt{\1}"),
-        (r"(?<![a-zA-Z])\(([^()]*)\)\s*/\s*\(([^()]*)\)", r"\\frac{\1}{\2}"),
-        (r"\^\s*\(([^()]*)\)", r"^{\1}"),
-        (r"\^\s*(-?\d{2,}|-\d)", r"^{\1}"),
-        (r"\\sqrt\s*(\d+|\w)", r"\\sqrt{\1}"),
-        (r"\\lbrace(?![a-zA-Z])", r"\\{"),
-        (r"\\rbrace(?![a-zA-Z])", r"\\}"),
-        (r"\\(?:leq|leqslant)(?![a-zA-Z])", r"\\le"),
-        (r"\\(?:geq|geqslant)(?![a-zA-Z])", r"\\ge"),
-        (r"\\neq(?![a-zA-Z])", r"\\ne"),
-        (r"\\lt(?![a-zA-Z])", "<"),
-        (r"\\gt(?![a-zA-Z])", ">"),
-        (r"\\[lr]vert(?![a-zA-Z])|\\vert(?![a-zA-Z])", "|"),
-        (r"\\varnothing(?![a-zA-Z])", r"\\emptyset"),
-        (r"\\(?:mathbb|Bbb)\s*\{?\s*R\s*\}?|\\R(?![a-zA-Z])", r"\\mathbb{R}"),
-        (r"\^\s*(?:\\circ|\{\s*\\circ\s*\})|\\degree(?![a-zA-Z])|\\?%", ""),
-        (r";", ", "),
-        (rf"{_TEXT}\{{\s*(?:and|or)\s*\}}|\s(?:and|or)\s", ", "),
-    )
-)
-_LATER = tuple(
-    (re.compile(pattern), replacement)
-    for pattern, replacement in (
-        (rf"{_TEXT}\{{([^{{}}]*)\}}", r" \1 "),
-        (r"_\{(\w)\}", r"_\1"),
-        (
-            r"^\s*\\\{\s*[a-zA-Z]\s*(?:\\in\s*\\mathbb\{R\}\s*)?(?::|\\mid(?![a-zA-Z])|\|)\s*(.+)\\\}\s*$",
-            r"\1",
-        ),
-        (r"\s+", " "),
-        (r",\s*,", ","),
-    )
-)
-_WHOLE = {
-    r"(?:the )?(?:set of )?(?:all )?real(?: numbers|s)|\\mathbb\{R\}|R": "(-\\infty,\\infty)",
-    r"no (?:real )?(?:solutions?|values?)|(?:the )?empty set|\\\{ ?\\\}": "\\emptyset",
-}
-"""Whole answers in words, and what they are in mathematics."""
-
-_NAMED = re.compile(rf"({_NAME})\s*(=|\\in(?![a-zA-Z]))([^=]+)")  # x = ..., x in ...
-_NAMED_BEHIND = re.compile(rf"([^=]*[^=a-zA-Z(),\s][^=]*)=\s*({_NAME})")
-_UNIT_IN_TEXT = re.compile(rf"(?<=[^\s,(\[{{=])\s*{_TEXT}\{{(?!\s*(?:{_MAGNITUDES}))([^{{}}]*)\}}\s*({_POWER})?\s*$")
-_UNIT_IN_WORDS = re.compile(r"(?<=[\d}])\s+((?:[a-zA-Z]{2}|[ap]\.)[a-zA-Z./]*(?:\s+[a-zA-Z./]+)*)(\^\{?\d\}?)?$")
-_UNIT_AT_NUMBER = re.compile(r"(?<=\d)([a-zA-Z]{2,})(\^\{?\d\}?)?$")
-_TERM = re.compile(rf"\s*(?:,\s*)?([\d.]+)\s*(?:{_TEXT}\{{([^{{}}\d]*)\}}|([a-zA-Z]+))\s*")
-_THOUSANDS = re.compile(r"[-+]?\d{1,3}(?:,\d{3})+(?:\.\d+)?")
-_LETTER_IN_PARENTHESES = re.compile(r"\(\s*([A-Za-z])\s*\)")
-_WORD = re.compile(r"[A-Za-z]{3,}(?:[ '-]+[A-Za-z]+)*")
-_NUMBER = re.compile(
-    r"([-+]?)(?:(\d{1,30}(?:\.\d{0,30})?|\.\d{1,30})(?:/(\d{1,30}))?"
-    r"|(\d{1,30})?\\frac\{([-+]?\d{1,30})\}\{([-+]?\d{1,30})\})"
-)
-_REPEATING = re.compile(r"([-+]?)(\d{0,30}\.\d{0,30})\\overline\{(\d{1,30})\}")
-_SCIENTIFIC = re.compile(r"([-+]?)(?:(\d{1,30}(?:\.\d{0,30})?|\.\d{1,30})\\(?:times|cdot))?10\^\{?([-+]?\d{1,3})\}?")
+_PLAIN_WORDS = frozenset({"and", "or", "pi", "sqrt", "infinity", *SIZES})
+_BASES = TABLES["words"]["bases"].split()
 
 
 @dataclass(frozen=True)
 class Spelled:
-    """An answer in one spelling: the name that it is the value of, the value, and its unit if that is known."""
+    """An answer in one spelling: the name that it is the value of, the value, and what was said beside it."""
 
     name: str
     text: str
-    unit: Unit | None
+    words: Words
+    condition: str = ""
+    parameter: str = ""
+    base: int = 0
+    claims: tuple[tuple[str, str], ...] = ()
+    """Pairs of parts of a chain of equalities, such as ("4+3", "7"), that must be equal."""
 
     @property
     def equation(self) -> str:
@@ -199,84 +43,199 @@ class Spelled:
         return f"{self.name}={self.text}" if self.name else self.text
 
 
-def spelled(text: str) -> Spelled:
-    """Return the normalized spelling of an answer, which the rules compare."""
-    text = _ascii(text)
-    for pattern, replacement in _SPELLINGS:
-        text = pattern.sub(replacement, text)
-    text, unit = _without_unit(text.strip())
-    for pattern, replacement in _LATER:
-        text = pattern.sub(replacement, text)
-    text = text.strip()
-    name = ""
-    if named := _NAMED.fullmatch(text):
+@lru_cache(maxsize=8192)
+def spelled(text: str, beside_number: bool = False) -> Spelled:
+    """Return the normalized spelling of an answer, which the rules compare.
+
+    Beside a plain number, letters behind a number are units, as in "12 m/s". Elsewhere they can be names.
+    """
+    text = respelled(_ascii(text).strip(), "wrappers")
+    text, condition, parameter = _without_condition(text)
+    angles = PATTERNS["angle"].search(text)
+    text = respelled(respelled(text, "units"), "notation")
+    if angles:
+        text = respelled(text, "degrees")
+    text = PATTERNS["degree"].sub("", text).strip()
+    if PATTERNS["separate"].search(text):  # The commas of thousands in a list have no space behind them.
+        text = PATTERNS["grouped"].sub(lambda group: group[0].replace(",", ""), text)
+    text, words = _without_words(text, beside_number)
+    text = respelled(text, "words").strip()
+    if beside_number and (magnitude := PATTERNS["magnitude"].fullmatch(text)):
+        text = str(Fraction(magnitude[1]) * 1000 ** ((magnitude.lastindex or 2) - 1))
+    name, interval = _as_intervals(text)
+    text = interval or re.sub(r",?\s*\\l(?:or|and)(?![a-zA-Z])", ", ", text)
+    text, claims = _end_of_chain(text)
+    if not interval and (named := PATTERNS["named"].fullmatch(text)):
         name, text = named[1] if named[2] == "=" else "", named[3]
-    elif named := _NAMED_BEHIND.fullmatch(text):
+    elif named := PATTERNS["named behind"].fullmatch(text):
         text, name = named.groups()
     text = text.strip()
-    letter = _LETTER_IN_PARENTHESES.fullmatch(text)
-    text = letter[1] if letter else text
-    whole = (value for words, value in _WHOLE.items() if re.fullmatch(words, text, re.IGNORECASE))
-    return Spelled(name.replace(" ", ""), next(whole, text), unit)
+    letter = PATTERNS["letter in parentheses"].fullmatch(text)
+    text = _vector(letter[1] if letter else text)
+    base = 0
+    if residue := PATTERNS["residue"].fullmatch(text):
+        value, modulus = map(int, residue.groups())
+        text, words = str(value % modulus if modulus else value), Words(Unit(((f"mod {modulus}", 1),), Fraction(1)))
+    elif number := PATTERNS["base"].fullmatch(text):
+        base = _BASES.index(number[2]) + 2 if number[2] in _BASES else int(number[2]) if number[2].isdigit() else 0
+        base = base if 2 <= base <= 36 and all(int(digit, 36) < base for digit in number[1].strip("-")) else 0
+        text = number[1] if base else text
+    whole = (value for value, pattern in _WHOLE.items() if pattern.fullmatch(text))
+    return Spelled(name.replace(" ", ""), next(whole, text), words, condition, parameter, base, claims)
+
+
+def respelled(text: str, stage: str) -> str:
+    """Apply the patterns of a stage of `tables.toml`."""
+    for pattern, replacement in _STAGES[stage]:
+        text = pattern.sub(replacement, text)
+    return text
 
 
 def _ascii(text: str) -> str:
-    """Replace Unicode mathematics, such as fractions, roots, powers and Greek letters, by LaTeX."""
-    if text.isascii():
-        return text
-    for sign, (characters, meanings) in _SCRIPTS.items():
-        table = str.maketrans(characters, meanings)
-        text = re.sub(f"[{characters}]+", lambda run: f"{sign}{{{run[0].translate(table)}}}", text)  # noqa: B023
-    found = []
-    for character in text:
-        name, other = unicodedata.name(character, ""), unicodedata.normalize("NFKC", character)
-        if name.startswith("VULGAR FRACTION") and "\u2044" in other:
-            found.append("\\frac{{{}}}{{{}}}".format(*other.split("\u2044")))
-        elif name.startswith("GREEK ") and "LETTER" in name and len(name.split()) == 4:
-            letter = name.split()[-1].lower().replace("lamda", "lambda")
-            found.append(f"\\{letter.capitalize() if 'CAPITAL' in name else letter} ")
-        else:
-            known = character.translate(_SYMBOLS)
-            found.append(known if known != character else other.translate(_SYMBOLS))
-    text = "".join(found)
-    text = re.sub(r"\u221a\s*(?:\(([^()]*)\)|(\d+|\w))", lambda root: f"\\sqrt{{{root[1] or root[2]}}}", text)
-    return re.sub(r"\u221b\s*(?:\(([^()]*)\)|(\d+|\w))", lambda root: f"\\sqrt[3]{{{root[1] or root[2]}}}", text)
+    """Replace Unicode mathematics, such as fractions, powers and Greek letters, by LaTeX."""
+    return text if text.isascii() else "".join(map(_in_latex, text)).replace("}^{", "").replace("}_{", "")
 
 
-def _without_unit(text: str) -> tuple[str, Unit | None]:
-    """Return a text without the unit at its end. A sum such as 3 hours 15 minutes is in its last unit."""
-    terms = list(_TERM.finditer(text))
+def _in_latex(character: str) -> str:
+    name, other = unicodedata.name(character, ""), unicodedata.normalize("NFKC", character).translate(_SYMBOLS)
+    kind = unicodedata.decomposition(character).partition(" ")[0]
+    if character.isascii() or kind == "<circle>":  # A number in a circle is the mark of a list, and no number.
+        return character
+    if kind in ("<super>", "<sub>"):
+        return f"{'^' if kind == '<super>' else '_'}{{{other}}}"
+    if kind == "<fraction>":
+        return "\\frac{{{}}}{{{}}}".format(*other.split("/")) if other[-1] != "/" else other
+    if character.isdecimal():
+        return str(unicodedata.decimal(character))
+    if name.startswith("GREEK ") and "LETTER" in name and len(name.split()) == 4:
+        letter = name.split()[-1].lower().replace("lamda", "lambda")
+        return f"\\{letter.capitalize() if 'CAPITAL' in name else letter} "
+    return character.translate(_SYMBOLS) if ord(character) in _SYMBOLS else other
+
+
+def _without_condition(text: str) -> tuple[str, str, str]:
+    r"""Return a text without the condition at its end, the condition, and the parameter that it declares an integer."""
+    found = PATTERNS["condition"].search(text)
+    if not found or not text[: found.start()].strip() or ("\\ne" in found[0] and PATTERNS["relation"].search(text)):
+        return text, "", ""
+    declared = PATTERNS["declared"].search(found[0])
+    parameter = next(filter(None, declared.groups())) if declared else ""
+    return text[: found.start()].rstrip("\\ "), found[0].strip(), parameter
+
+
+def _without_words(text: str, beside_number: bool) -> tuple[str, Words]:
+    """Return a text without the words at its end. A sum such as 3 hours 15 minutes is in its last unit."""
+    terms = list(PATTERNS["term"].finditer(text))
     if len(terms) > 1 and "".join(term[0] for term in terms) == text:
-        units = [unit_of(term[2] or term[3]) for term in terms]
+        units = [words_of(term[2] or term[3]).unit for term in terms]
         numbers = [exact_number(term[1]) for term in terms]
         last = units[-1]
         if last and all(unit and unit.dimensions == last.dimensions for unit in units) and None not in numbers:
             total = sum(number * unit.size for number, unit in zip(numbers, units, strict=True) if unit and number)
-            return str(total / last.size), last
-    if found := _UNIT_IN_TEXT.search(text):
-        return text[: found.start()], unit_of(found[1] + (found[2] or ""))
-    if found := _UNIT_IN_WORDS.search(text):
-        if found[1].split()[0].lower() not in _PLAIN_WORDS:
-            return text[: found.start()], unit_of(found[1] + (found[2] or ""))
-    elif found := _UNIT_AT_NUMBER.search(text):
-        unit = unit_of(found[1] + (found[2] or ""))
-        return (text[: found.start()], unit) if unit else (text, None)
-    return text, None
+            return str(total / last.size), Words(last)
+    for kind in ("in text", "in words", "in other scripts", "at number", *["in symbols"] * beside_number):
+        if found := PATTERNS[f"unit {kind}"].search(text):
+            words = words_of(found[1])
+            if kind not in ("at number", "in symbols") or (words.unit and not words.left):
+                return _times(text[: found.start()], words.factor), words
+    return text, Words()
+
+
+def _times(text: str, factor: Fraction) -> str:
+    number = exact_number(text)
+    product = f"({text})\\cdot\\frac{{{factor.numerator}}}{{{factor.denominator}}}"
+    return text if factor == 1 else product if number is None else str(number * factor)
+
+
+def _as_intervals(text: str) -> tuple[str, str]:
+    r"""Return the name in inequalities joined by "or" and "and", and the union of their intervals, else nothing."""
+    if not PATTERNS["relation"].search(text):
+        return "", ""
+    sets = [[_interval(clause.strip(" ,")) for clause in one.split("\\land")] for one in text.split("\\lor")]
+    names = {name for intervals in sets for name, _ in intervals}
+    if len(names) > 1 or "" in names:
+        return "", ""
+    return names.pop(), "\\cup".join("\\cap".join(interval for _, interval in intervals) for intervals in sets)
+
+
+def _interval(relation: str) -> tuple[str, str]:
+    """Return the name in an inequality such as 2 < x <= 5, and the interval of its values, else nothing."""
+    parts = [part.strip() for part in PATTERNS["relation"].split(relation)]
+    if len(parts) == 1 and (equation := PATTERNS["named"].fullmatch(relation)):
+        return equation[1], f"\\{{{equation[3].strip()}\\}}" if equation[2] == "=" else equation[3].strip()
+    upwards = {sign in ("<", "\\le") for sign in parts[1::2]}
+    if len(upwards) != 1 or len(parts) not in (3, 5):
+        return "", ""
+    parts = parts if upwards == {True} else parts[::-1]
+    if len(parts) == 3:
+        parts = ["-\\infty", "<", *parts] if PATTERNS["NAME"].fullmatch(parts[0]) else [*parts, "<", "\\infty"]
+    low, left, name, right, high = parts
+    bounds = f"{low} {high}"
+    if not PATTERNS["NAME"].fullmatch(name) or re.search("[,=|]", bounds) or name in _names(bounds):
+        return "", ""
+    return name, f"{'[' if 'e' in left else '('}{low},{high}{']' if 'e' in right else ')'}"
+
+
+def _end_of_chain(text: str) -> tuple[str, tuple[tuple[str, str], ...]]:
+    """Return the end of a chain such as x = 4+3 = 7, with the name before it, and its parts that must be equal."""
+    first, *between, last = map(str.strip, text.split("=")) if "=" in text else ("", text)
+    named = bool(PATTERNS["NAME"].fullmatch(first))
+    parts = [part for part in (between if named else [first, *between]) if not PATTERNS["letters"].search(part)]
+    whole = named or (len(parts) > len(between) and not PATTERNS["letters"].search(last))
+    if not parts or not whole or PATTERNS["no chain"].search(text):
+        return text, ()
+    return f"{first} = {last}" if named else last, tuple((part, last) for part in parts)
+
+
+def _vector(text: str) -> str:
+    """Return a sum such as 3i + 4j of unit vectors as a tuple."""
+    terms = PATTERNS["vector"].findall(text)
+    values = {unit: coefficient.replace(" ", "").removeprefix("+") for coefficient, unit in terms}
+    if len(values) < 2 or len(values) < len(terms) or not text.endswith("}") or text.count("\\mathbf") != len(terms):
+        return text
+    full = {"": "1", "-": "-1"}
+    names = "ijk" if "k" in values else "ij"
+    return f"({','.join(full.get(values[name], values[name]) if name in values else '0' for name in names)})"
 
 
 def in_same_unit(given: Spelled, expected: Spelled) -> tuple[str, str] | None:
-    """Return the values of two answers in the same unit, or None if what they measure or name differs."""
+    """Return two values in the same unit, base and parameter. Return None if what they measure or name differs."""
     names = given.name, expected.name
     if all(names) and names[0] != names[1] and not ("y" in names and any("(" in name for name in names)):
         return None
-    if not given.unit or not expected.unit or given.unit == expected.unit:
-        return given.text, expected.text
-    if given.unit.dimensions != expected.unit.dimensions:
+    if given.base and expected.base:
+        return str(int(given.text, given.base)), str(int(expected.text, expected.base))
+    if not given.words.unit or not expected.words.unit or given.words.unit == expected.words.unit:
+        return _renamed(given, expected), expected.text
+    if given.words.unit.dimensions != expected.words.unit.dimensions:
         return None
-    factor = given.unit.size / expected.unit.size
-    number = exact_number(given.text)
-    scaled = f"({given.text})\\cdot\\frac{{{factor.numerator}}}{{{factor.denominator}}}"
-    return scaled if number is None else str(number * factor), expected.text
+    return _times(given.text, given.words.unit.size / expected.words.unit.size), expected.text
+
+
+def _names(text: str) -> set[str]:
+    return set(PATTERNS["parameter"].findall(text))
+
+
+def _renamed(given: Spelled, expected: Spelled) -> str:
+    """Return the given value with the other's name of its parameter, which one of them declares, as in k in Z."""
+    own, other = _names(given.text), _names(expected.text)
+    before, after = own - other, other - own
+    if len(before) == len(after) == 1 and {given.parameter, expected.parameter} & (before | after):
+        return re.sub(rf"(?<![\\a-zA-Z]){before.pop()}(?![a-zA-Z])", after.pop(), given.text)
+    return given.text
+
+
+def doubt(given: Spelled, expected: Spelled) -> str:
+    """Return why answers with equal values may yet be different: "turned", "unknown words", or nothing."""
+    words, others = given.words.left, expected.words.left
+    if words != others:
+        return "turned" if TURNING & ({*words} ^ {*others}) else "unknown words"
+    texts = [without_spaces(each.text) for each in (given, expected)]
+    conditions = {re.sub(r"\s|\\text|[{}(),.]", "", each.condition) for each in (given, expected)} - {""}
+    unread = texts[0] != texts[1] and any(map(PATTERNS["unread"].search, texts))
+    dots = ("\\ldots" in texts[0]) != ("\\ldots" in texts[1])
+    parameters = given.parameter and expected.parameter
+    return "unknown words" if unread or dots or (len(conditions) > 1 and not parameters) else ""
 
 
 def without_spaces(text: str) -> str:
@@ -287,55 +246,4 @@ def without_spaces(text: str) -> str:
 
 def is_word(text: str) -> bool:
     """Return whether a text is a word or a name, not mathematics."""
-    return bool(_WORD.fullmatch(text)) and text.lower() not in _PLAIN_WORDS
-
-
-def exact_number(text: str) -> Fraction | None:
-    """Return the value of an integer, decimal, fraction or mixed number with up to 30 digits per part, else None."""
-    text = text.replace(",", "") if _THOUSANDS.fullmatch(text) else text.replace(" ", "")
-    if power := _SCIENTIFIC.fullmatch(text):
-        return Fraction(power[1] + (power[2] or "1")) * Fraction(10) ** int(power[3])
-    if repeating := _REPEATING.fullmatch(text):
-        sign, start, period = repeating.groups()
-        places = len(start.partition(".")[2])
-        value = Fraction(f"0{start}0") + Fraction(int(period), (10 ** len(period) - 1) * 10**places)
-        return -value if sign == "-" else value
-    match = _NUMBER.fullmatch(text)
-    if match is None:
-        return None
-    sign, decimal, divisor, whole, numerator, denominator = match.groups()
-    if decimal is not None:
-        below = int(divisor or 1)
-        ratio = Fraction(decimal) / below if below else None
-    else:
-        below = int(denominator)
-        ratio = Fraction(int(numerator), below) + int(whole or 0) if below else None
-    return -ratio if sign == "-" and ratio is not None else ratio
-
-
-_FRACTION = re.compile(r"\\[dt]?frac\{(-?\d+)\}\{(\d+)\}")
-_PLAIN_NUMBER = re.compile(r"[-+]?(\d{1,30}(\.\d{1,30})?|\.\d{1,30})(/\d{1,30})?")
-
-
-def equal_in_plain_spelling(answer: str, reference: str) -> bool:
-    """Return whether two answers are the same text or the same number (compared exactly, up to 30 digits)."""
-    given, expected = _normalise(answer), _normalise(reference)
-    if given == expected:
-        return True
-    number = _number(given)
-    return number is not None and number == _number(expected)
-
-
-def _normalise(text: str) -> str:
-    text = text.strip().strip("$").rstrip(".").replace("\\!", "").replace("\\,", "").replace(" ", "")
-    text = _FRACTION.sub(r"\1/\2", text)
-    return re.sub(r"(?<=\d),(?=\d{3}(\D|$))", "", text)
-
-
-def _number(text: str) -> Fraction | None:
-    if not _PLAIN_NUMBER.fullmatch(text):
-        return None
-    numerator, _, denominator = text.partition("/")
-    if not denominator:
-        return Fraction(numerator)
-    return Fraction(numerator) / int(denominator) if int(denominator) else None
+    return bool(PATTERNS["word"].fullmatch(text)) and text.lower() not in _PLAIN_WORDS

@@ -13,7 +13,7 @@ from typing import Literal
 from prmcal.errors import DataError
 from prmcal.registry.grading.structure import Question
 
-Verdict = Literal["correct", "incorrect", "unparsed", "timed out", "failed"]
+Verdict = Literal["correct", "incorrect", "unparsed", "timed out", "failed", "unknown words", "ambiguous comma"]
 """``unparsed``: no final answer was found. ``timed out``: the comparison exceeded its limits of time or memory."""
 
 _KEPT_VARIABLES = ("PATH", "PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "LANG", "LC_ALL", "SYSTEMROOT")

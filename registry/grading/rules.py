@@ -9,9 +9,12 @@ from functools import lru_cache
 from importlib import metadata
 from typing import Literal
 
-from prmcal.registry.grading.latex import equal_in_plain_spelling, exact_number, in_same_unit, spelled
+from prmcal.registry.grading.exact import equal_in_plain_spelling, exact_number, with_decimal_comma
+from prmcal.registry.grading.latex import doubt, in_same_unit, spelled
+from prmcal.registry.grading.letters import same_option
 from prmcal.registry.grading.processes import SymbolicComparer, Verdict
-from prmcal.registry.grading.structure import Pair, compare
+from prmcal.registry.grading.structure import Every, Pair, compare
+from prmcal.registry.grading.units import PATTERNS
 
 _COMPARER = SymbolicComparer()
 atexit.register(_COMPARER.close)
@@ -24,8 +27,6 @@ LONGEST_ANSWER = 400
 _LARGEST_INTEGER = 999
 """AIME's answers are integers from 0 to 999."""
 
-_ARITHMETIC = re.compile(r"(?!\(\d+\)$)(?:[\d\s+\-/^!(){}.]|\\(?:cdot|times|frac|sqrt|binom|div)(?![a-zA-Z]))+")
-
 
 def grade_answer(answer: str, reference: str, grading: Grading = "symbolic") -> Verdict:
     """Grade a final answer by the right answer, or by a JSON list of the answers that are accepted.
@@ -37,7 +38,7 @@ def grade_answer(answer: str, reference: str, grading: Grading = "symbolic") -> 
     """
     if len(accepted := accepted_answers(reference)) > 1 or accepted[0] != reference:
         verdicts = [grade_answer(answer, each, grading) for each in accepted]
-        return next((each for each in ("correct", "timed out") if each in verdicts), "incorrect")
+        return next((each for each in ("correct", *_UNDECIDED) if each in verdicts), "incorrect")
     if grading == "plain":
         return _verdict(equal_in_plain_spelling(answer, reference))
     if answer.strip() == reference.strip():
@@ -51,15 +52,29 @@ def grade_answer(answer: str, reference: str, grading: Grading = "symbolic") -> 
 
 @lru_cache(maxsize=8192)
 def _grade_mathematics(answer: str, reference: str) -> Verdict:
+    if (same := same_option(answer, reference)) is not None:
+        return _verdict(same)
     given, expected = spelled(answer), spelled(reference)
+    number = exact_number(expected.text)
+    if number is not None:
+        given = spelled(answer, True)
+    elif exact_number(given.text) is not None:
+        expected = spelled(reference, True)
     values = in_same_unit(given, expected)
     if values is None:
         return "incorrect"
+    if number is not None and number == with_decimal_comma(values[0]):
+        return "correct" if exact_number(values[0]) is None else "ambiguous comma"
     # y = 2x + 3 and y - 2x = 3
     if given.name != expected.name and ("=" in given.text) != ("=" in expected.text):
         values = given.equation, expected.equation
     found = compare(*values)
-    return _verdict(found) if isinstance(found, bool) else _COMPARER.verdict(found)
+    claims = tuple(Pair(*claim) for claim in {*given.claims} ^ {*expected.claims})
+    if claims and found:
+        found = Every((*claims, *(() if found is True else (found,))))
+    verdict = _verdict(found) if isinstance(found, bool) else _COMPARER.verdict(found)
+    reason = doubt(given, expected) if verdict == "correct" else ""
+    return "incorrect" if reason == "turned" else "unknown words" if reason else verdict
 
 
 def _grade_integer(answer: str, reference: str) -> Verdict:
@@ -67,7 +82,7 @@ def _grade_integer(answer: str, reference: str) -> Verdict:
     number = exact_number(expected)
     if number is None or number.denominator != 1 or not 0 <= number <= _LARGEST_INTEGER:
         return "incorrect"
-    if exact_number(given) is None and _ARITHMETIC.fullmatch(given):
+    if exact_number(given) is None and PATTERNS["arithmetic"].fullmatch(given):
         return _COMPARER.verdict(Pair(given, expected))
     return _verdict(exact_number(given) == number)
 
@@ -85,6 +100,9 @@ def accepted_answers(reference: str) -> list[str]:
             if all(isinstance(each, str) for each in found):
                 return list(found)
     return [reference]
+
+
+_UNDECIDED: tuple[Verdict, ...] = ("timed out", "unknown words", "ambiguous comma")
 
 
 def _verdict(equal: bool) -> Verdict:

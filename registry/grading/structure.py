@@ -1,21 +1,16 @@
 """Comparison of lists, sets, tuples, intervals, unions and matrices by element. It decides only if it is certain."""
 
-import re
 from dataclasses import dataclass
 
-from prmcal.registry.grading.latex import exact_number, is_word, without_spaces
+from prmcal.registry.grading.exact import exact_number
+from prmcal.registry.grading.latex import is_word, without_spaces
+from prmcal.registry.grading.units import PATTERNS
 
 _OPENING = ("(", "[", "{")
 _CLOSING = (")", "]", "}")
 _BRACKETS = ("()", "[]", "(]", "[)")
 _IN_ORDER = ("list", "values", "()")
 _UNION = "\\cup"
-_MATRIX = re.compile(r"\\begin\{([pb]?matrix|array)\}(?:\{[lcr| ]*\})?(.*)\\end\{\1\}", re.DOTALL)
-_PLUS_MINUS = re.compile(r"\\pm(?![a-zA-Z])")
-_MINUS_PLUS = re.compile(r"\\mp(?![a-zA-Z])")
-_EQUATION = re.compile(r"(\\?[a-zA-Z]+(?:_(?:\w|\{\w+\}))?(?:\([a-zA-Z]\))?)\s*=([^=]+)")
-_NAMED_TUPLE = re.compile(r"\(([^()=]+)\)\s*=\s*\(([^=]+)\)")
-_POINTS = re.compile(r"(?:\\(?:triangle|angle|overline|overrightarrow|vec))?[\s{]*([A-Z]{2,})\}?")
 _COORDINATES = ("x", "y", "z")
 
 
@@ -75,9 +70,11 @@ def compare(answer: str, reference: str) -> Found:
     """Compare two spelled answers by text, numbers and structure. Return a question if these do not decide."""
     if without_spaces(answer) == without_spaces(reference):
         return True
-    points = _POINTS.fullmatch(answer), _POINTS.fullmatch(reference)
+    points = PATTERNS["points"].fullmatch(answer), PATTERNS["points"].fullmatch(reference)
     if points[0] and points[1]:  # They are names, not products.
         return points[0][1] == points[1][1]
+    if ":" in answer + reference and (same := _compare_ratios(answer, reference)) is not None:
+        return same
     numbers = exact_number(answer), exact_number(reference)
     if None not in numbers:
         return numbers[0] == numbers[1]
@@ -94,15 +91,37 @@ def compare(answer: str, reference: str) -> Found:
     return Pair(answer, reference) if found is None else found
 
 
+def _compare_ratios(answer: str, reference: str) -> bool | None:
+    """Compare ratios and times of day, None if none is there. What looks like a time can also be a ratio."""
+    texts = answer.replace(" ", ""), reference.replace(" ", "")
+    ratios = [tuple(map(int, text.split(":"))) if PATTERNS["ratio"].fullmatch(text) else () for text in texts]
+    times = [bool(PATTERNS["clock"].fullmatch(text)) for text in texts]
+    if not any(ratios):
+        return None
+    if not all(ratios):
+        (ratio,) = filter(None, ratios)
+        number = exact_number(texts[1] if ratios[0] else texts[0])
+        return not any(times) and len(ratio) == 2 and number is not None and ratio[0] == number * ratio[1]
+    first, second = ratios
+    if all(times) or len(first) != len(second):
+        return first == second
+    return all(one * second[0] == other * first[0] for one, other in zip(first, second, strict=True))
+
+
 def _compare_structures(given: _Structure, expected: _Structure) -> Found | None:
     """Compare two structures. Return None if their kinds can only be compared as a whole."""
     kinds = given.kind, expected.kind
     if "values" in kinds and _have_names(given, expected):
         return _compare_values(given, expected)
     if kinds[0] == kinds[1]:
+        if kinds[0] == "union" and len(given.elements) != len(expected.elements):
+            return None  # Intervals can overlap.
         unordered = kinds[0] in ("list", "union")
         return (_in_any_order if unordered else _in_order)(given.elements, expected.elements)
     if set(kinds) <= set(_IN_ORDER):
+        return _in_order(given.elements, expected.elements)
+    columns = [kind for kind in kinds if PATTERNS["matrix of a vector"].fullmatch(kind)]
+    if len(columns) == 1 and {*kinds} - {*columns} <= {"()", "values"}:
         return _in_order(given.elements, expected.elements)
     return False if set(kinds) <= {*_IN_ORDER, *_BRACKETS} else None
 
@@ -151,16 +170,21 @@ def _in_any_order(answers: tuple[str, ...], references: tuple[str, ...]) -> Foun
 
 
 def _structure(text: str) -> _Structure | None:
-    matrix = _MATRIX.fullmatch(text)
+    matrix = PATTERNS["matrix"].fullmatch(text)
     if matrix:
         rows = [row.split("&") for row in matrix.group(2).split("\\\\") if row.strip()]
         cells = tuple(cell.strip() for row in rows for cell in row)
         return _Structure(f"matrix {'x'.join(str(len(row)) for row in rows)}", cells)
-    named = _NAMED_TUPLE.fullmatch(text)
+    if rows_in_brackets := PATTERNS["rows"].fullmatch(text):
+        lists = [_split(row[1:-1], ",") for row in _split(rows_in_brackets[1], ",")]
+        return _Structure(
+            f"matrix {'x'.join(str(len(row)) for row in lists)}", tuple(cell for row in lists for cell in row)
+        )
+    named = PATTERNS["named tuple"].fullmatch(text)
     if named:
         names, values = (_split(side, ",") for side in named.groups())
         return _values(names, values) if len(names) == len(values) > 1 else None
-    equation = _EQUATION.fullmatch(text)
+    equation = PATTERNS["equation"].fullmatch(text)
     if equation:
         return _structure(equation.group(2).strip())
     if _enclosed(text) and text.startswith("\\{"):
@@ -180,7 +204,7 @@ def _structure(text: str) -> _Structure | None:
 
 def _list(elements: tuple[str, ...]) -> _Structure:
     """Return the structure of a list, of the values of several names, or of the several values of one name."""
-    equations = [_EQUATION.fullmatch(element) for element in elements]
+    equations = [PATTERNS["equation"].fullmatch(element) for element in elements]
     if elements and all(equations):
         names, values = zip(*(each.groups() for each in equations if each), strict=True)
         period = len(set(names))
@@ -203,10 +227,11 @@ def _values(names: tuple[str, ...], values: tuple[str, ...]) -> _Structure:
 
 def _signs(text: str) -> tuple[str, ...]:
     """Return the two values of a text with one plus-minus sign, else nothing."""
-    if len(_PLUS_MINUS.findall(text)) != 1:
+    if len(PATTERNS["plus minus"].findall(text)) != 1:
         return ()
     return tuple(
-        _MINUS_PLUS.sub(lower, _PLUS_MINUS.sub(upper, text)).strip() for upper, lower in (("+", "-"), ("-", "+"))
+        PATTERNS["minus plus"].sub(lower, PATTERNS["plus minus"].sub(upper, text)).strip()
+        for upper, lower in (("+", "-"), ("-", "+"))
     )
 
 

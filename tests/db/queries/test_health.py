@@ -109,6 +109,17 @@ def test_answers_that_were_not_read_come_before_all_numbers_with_two_examples(tm
     assert "So it is yajo." in sentence(first)
 
 
+@pytest.mark.parametrize("reason", ["timed out", "unknown words", "ambiguous comma"])
+def test_what_the_grader_did_not_decide_is_counted_by_its_reason(tmp_path: Path, reason: str) -> None:
+    def undecided(question: int, trajectory: int) -> Solution:
+        known = {} if question else {"answer": f"{5 + trajectory % 2} flurbs", "verdict": reason}
+        return good(question, trajectory) | known
+
+    (found,) = (each for each in findings(tmp_path, sampled(undecided)) if each.check == reason)
+    assert (found.severity, found.count, found.total) == ("notable", 4, 80)
+    assert 'They end like "5 flurbs" and "6 flurbs"' in sentence(found)
+
+
 @pytest.mark.parametrize(
     ("check", "change"),
     [

@@ -62,6 +62,27 @@ def test_an_answer_behind_a_phrase_is_read(number: str, phrase: str, before: str
         ("The answer is 3.5.", ("3.5", "phrase")),
         ("The answer is $x^2 + 1$.", ("x^2 + 1", "phrase")),
         ("I think about the answer.", None),
+        ("It is $x=\\boxed{6}$ or $x=\\boxed{-2}$.", ("6, -2", "boxed")),
+        ("$a=\\boxed{6}$ and $b=\\boxed{-2}$", ("a = 6, b = -2", "boxed")),
+        ("We get \\boxed{6}. So the result is \\boxed{7}.", ("7", "boxed")),
+        ("So $x = -\\boxed{7}$.", ("-7", "boxed")),
+        ("$-\\boxed{x+1}$", ("-(x+1)", "boxed")),
+        ("- \\boxed{7}", ("7", "boxed")),
+        ("$5 - \\boxed{7}$", ("7", "boxed")),
+        ("$\\boxed{7}\\text{ million}$", ("7 million", "boxed")),
+        ("\\boxed{7}, and not \\boxed{your answer}.", ("7", "boxed")),
+        ("$\\boxed{a < b}$\n\n**Answer: D**", ("D", "phrase")),
+        ("$\\boxed{C}$\n\n**Answer: D**", ("C", "boxed")),
+        ("The answer is <answer> 70 </answer>.", ("70", "phrase")),
+        ("<answer>$\\boxed{7}$</answer>", ("7", "boxed")),
+        ("\u7b54\u6848\uff1a7", ("7", "phrase")),
+        ("Die Antwort lautet 7,5.", ("7,5", "phrase")),
+        ("**Respuesta final:** 7", ("7", "phrase")),
+        ("La r\u00e9ponse est $x^2$.", ("x^2", "phrase")),
+        ("The correct choice is (C).", ("(C)", "phrase")),
+        ("Option C is correct.", ("C", "phrase")),
+        ("Final result: 7", ("7", "phrase")),
+        ("The solution is to add them.", None),
         ("The answer is not known.\nThe answer is 5", ("5", "phrase")),
         ("<think>\nthe answer is 4", None),
         ("<think>\nthe answer is 4\n</think>\n\nThe answer is 5.", ("5", "phrase")),
@@ -80,6 +101,10 @@ def test_the_default_tries_the_box_then_hashes_then_the_phrase(text: str, answer
         ("last number", "x = -\\frac{1}{2}.", ("-\\frac{1}{2}", "last number")),
         ("last number", "It costs $12.", ("12", "last number")),
         ("last number", "none", None),
+        ("last number", "Es sind 2,75 Euro.", ("2,75", "last number")),
+        ("last number", "at (3,4)", ("4", "last number")),
+        ({"phrase": "Svaret er"}, "Svaret er **7**.", ("7", "phrase")),
+        (["boxed", {"phrase": "svar"}], "Svar: 7", ("7", "phrase")),
         ("whole", " Paris\n", ("Paris", "whole")),
         ({"pattern": "RESULT: (.*)"}, "RESULT: 3\nRESULT: 4\n", ("4", "pattern")),
         ({"pattern": r"\d+"}, "1 and 2", ("2", "pattern")),
@@ -114,7 +139,9 @@ def test_the_place_of_answers_is_part_of_keys_unless_it_is_the_box() -> None:
     assert own.grade(Question("q", "1+1?", "2"), "That is 2.") == ("correct", "2")
 
 
-@pytest.mark.parametrize("answers", ["box", [], {"pattern": "("}, {"regex": "x"}, ["boxed", "?"]])
+@pytest.mark.parametrize(
+    "answers", ["box", [], {"pattern": "("}, {"regex": "x"}, {"phrase": "a", "pattern": "b"}, ["boxed", "?"]]
+)
 def test_an_unknown_place_is_refused(answers: Any) -> None:
     with pytest.raises(InvalidArgumentsError, match=r"'answers' parameter .* must be boxed, phrase, hashes"):
         datasets.create("jsonl", path="own.jsonl", answers=answers)

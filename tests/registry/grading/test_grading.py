@@ -2,10 +2,12 @@ r"""Final answers are read from the last box, and compared as text, exact number
 
 from __future__ import annotations
 
+import csv
 import json
 import time
 from fractions import Fraction
 from importlib import metadata
+from pathlib import Path
 from random import Random
 
 import pytest
@@ -21,6 +23,8 @@ from tests.registry.grading.grading_pairs import DIFFERENT, EQUAL
 
 DATA = ROOT / "tests" / "recorded"
 GRADINGS: tuple[Grading, ...] = ("plain", "integer", "symbolic")
+with Path(__file__).with_name("pairs.csv").open(encoding="utf-8", newline="") as _file:
+    PAIRS = list(csv.DictReader(_file))
 
 
 @pytest.mark.parametrize(
@@ -51,6 +55,31 @@ def test_equal_answers(answer: str, reference: str) -> None:
 def test_different_answers(answer: str, reference: str) -> None:
     assert grade_answer(answer, reference) == "incorrect"
     assert grade_answer(reference, answer) == "incorrect"
+
+
+@pytest.mark.parametrize("kind", sorted({pair["kind"] for pair in PAIRS}))
+def test_labelled_pairs(kind: str) -> None:
+    pairs = [(pair["answer"], pair["reference"], pair["label"]) for pair in PAIRS if pair["kind"] == kind]
+    graded = [(*pair, grade_answer(*pair[:2])) for pair in pairs]
+    assert [each for each in graded if (each[3] == "correct") != (each[2] == "equal")] == []
+
+
+@pytest.mark.parametrize(
+    ("answer", "reference", "reason"),
+    [
+        ("5 flurbs", "5", "unknown words"),
+        ("5", "5\\text{ flurbs}", "unknown words"),
+        ("5 flurbs", "5 flurbs", "correct"),
+        ("5 flurbs", "6", "incorrect"),
+        ("5 km flurb", "5 km", "unknown words"),
+        ("5 apples", "5", "correct"),
+        ("1,000", "1.000", "ambiguous comma"),
+        ("x \\text{ for } x>2", '["x", "y"]', "incorrect"),
+        ("5 flurbs", '["7", "5"]', "unknown words"),
+    ],
+)
+def test_what_can_turn_a_value_round_is_not_decided(answer: str, reference: str, reason: str) -> None:
+    assert grade_answer(answer, reference) == reason
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,63 @@
+"""Numbers in their spellings, read exactly, and the comparison of plain numbers and words."""
+
+import re
+from fractions import Fraction
+
+from prmcal.registry.grading.units import PATTERNS
+
+
+def exact_number(text: str) -> Fraction | None:
+    """Return the value of an integer, decimal, fraction or mixed number with up to 30 digits per part, else None."""
+    text = text.replace(",", "") if PATTERNS["thousands"].fullmatch(text) else text.replace(" ", "")
+    if power := PATTERNS["scientific"].fullmatch(text):
+        return Fraction(power[1] + (power[2] or "1")) * Fraction(10) ** int(power[3])
+    if repeating := PATTERNS["repeating"].fullmatch(text):
+        sign, start, period = repeating.groups()
+        places = len(start.partition(".")[2])
+        value = Fraction(f"0{start}0") + Fraction(int(period), (10 ** len(period) - 1) * 10**places)
+        return -value if sign == "-" else value
+    match = PATTERNS["number"].fullmatch(text)
+    if match is None:
+        return None
+    sign, decimal, divisor, whole, numerator, denominator = match.groups()
+    if decimal is not None:
+        below = int(divisor or 1)
+        ratio = Fraction(decimal) / below if below else None
+    else:
+        below = int(denominator)
+        ratio = Fraction(int(numerator), below) + int(whole or 0) if below else None
+    return -ratio if sign == "-" and ratio is not None else ratio
+
+
+def with_decimal_comma(text: str) -> Fraction | None:
+    """Return the value of a number such as 1.234,5, where the comma stands before the decimals, else None."""
+    matches = PATTERNS["decimal comma"].fullmatch(text)
+    return Fraction(text.replace(".", "").replace(",", ".")) if matches else None
+
+
+_FRACTION = re.compile(r"\\[dt]?frac\{(-?\d+)\}\{(\d+)\}")
+_PLAIN_NUMBER = re.compile(r"[-+]?(\d{1,30}(\.\d{1,30})?|\.\d{1,30})(/\d{1,30})?")
+
+
+def equal_in_plain_spelling(answer: str, reference: str) -> bool:
+    """Return whether two answers are the same text or the same number (compared exactly, up to 30 digits)."""
+    given, expected = _normalise(answer), _normalise(reference)
+    if given == expected:
+        return True
+    number = _number(given)
+    return number is not None and number == _number(expected)
+
+
+def _normalise(text: str) -> str:
+    text = text.strip().strip("$").rstrip(".").replace("\\!", "").replace("\\,", "").replace(" ", "")
+    text = _FRACTION.sub(r"\1/\2", text)
+    return re.sub(r"(?<=\d),(?=\d{3}(\D|$))", "", text)
+
+
+def _number(text: str) -> Fraction | None:
+    if not _PLAIN_NUMBER.fullmatch(text):
+        return None
+    numerator, _, denominator = text.partition("/")
+    if not denominator:
+        return Fraction(numerator)
+    return Fraction(numerator) / int(denominator) if int(denominator) else None

@@ -1,0 +1,49 @@
+"""The letters of the options of multiple-choice questions."""
+
+import re
+from collections.abc import Sequence
+
+from prmcal.registry.grading.latex import respelled
+from prmcal.registry.grading.units import PATTERNS
+
+
+def letters_of(text: str, options: Sequence[str] = ()) -> frozenset[str]:
+    """Return the letters of the options that a text names; none if it names none.
+
+    "B)", "(B) 42", "Option B", "b" and the text of option B name B. "A, C" and "AC" name A and C.
+    """
+    text = _plain(text)
+    texts = {_folded(option): chr(ord("A") + place) for place, option in enumerate(options)}
+    if _folded(text) in texts:
+        return frozenset(texts[_folded(text)])
+    last = max(texts.values(), default="J")
+    if PATTERNS["several letters"].fullmatch(text):
+        letters = frozenset(re.findall(r"(?<![a-z])[A-J](?![a-z])", text))
+    elif option := PATTERNS["option"].fullmatch(text):
+        letters = frozenset((option[1] or option[2]).upper())
+        if texts.get(_folded(option[3]), *letters) not in letters:  # "(B) 42", where 42 is option C
+            return frozenset()
+    else:
+        return frozenset()
+    return letters if max(letters) <= last else frozenset()
+
+
+def same_option(answer: str, reference: str) -> bool | None:
+    """Return whether an answer names the letters that a reference consists of. Return None if it has other parts."""
+    given, expected = _plain(answer), _plain(reference)
+    if PATTERNS["single letter"].fullmatch(expected):
+        return letters_of(answer) == letters_of(reference)
+    lists = [bool(PATTERNS["several letters"].fullmatch(text)) for text in (given, expected)]
+    if not all(lists) or not re.search("[,; ]", given + expected):  # AB and BA alone are names of a line.
+        return None
+    return letters_of(answer) == letters_of(reference)
+
+
+def _plain(text: str) -> str:
+    """Return a text without what stands around it in LaTeX and Markdown."""
+    text = re.sub(r"\\text\s*\{([^{}]*)\}", r"\1", respelled(text.strip(), "wrappers"))
+    return re.sub(r"~|\\[ ,;]|\\q?quad", " ", text).strip(" .,$*")
+
+
+def _folded(text: str) -> str:
+    return " ".join(text.strip(" .*").split()).casefold()
