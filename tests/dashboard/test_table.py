@@ -89,19 +89,23 @@ def test_all_cells_are_sorted_and_searched_by_the_address(page: Page, address: s
     expect(lines.first).to_have_attribute("data-cell", wanted[0])
 
 
-def test_a_phone_needs_no_swipe_for_the_first_metric(page: Page, address: str, run_folder: Path) -> None:
+def test_all_cells_fit_a_phone_are_downloaded_and_chosen_cells_lead_to_their_pages(
+    page: Page, address: str, run_folder: Path
+) -> None:
     page.set_viewport_size({"width": 390, "height": 844})
     page.goto(leaderboard(address, view="All cells"))
     head = page.get_by_role("columnheader", name=DESCRIBED.title("brier_corrected"))
     head.wait_for()
     box = head.bounding_box()
-    assert box is not None and box["x"] + box["width"] <= 390
-
-
-def test_chosen_cells_lead_to_their_pages(page: Page, address: str, run_folder: Path) -> None:
+    assert box is not None and box["x"] + box["width"] <= 390  # No swipe is needed for the first metric.
+    page.set_viewport_size({"width": 1280, "height": 1000})
+    drawn(page)
+    with page.expect_download() as download:
+        page.get_by_role("button", name="CSV", exact=True).click()
+    everything = catalog.leaderboard(published_path(run_folder))
+    assert Path(download.value.path()).read_text() == everything.to_csv(index=False)
     stored = catalog.leaderboard(published_path(run_folder), llm=["weak"], dataset=["nano-math"])
     first, second = stored["number"].iloc[:2]
-    page.goto(leaderboard(address, view="All cells"))
     page.get_by_role("link", name=f"#{first}", exact=True).click()
     page.get_by_role("link", name=f"Calibration of #{first}").wait_for()
     expect(page.locator("tr[aria-current]")).to_have_count(1)
@@ -126,24 +130,14 @@ def test_the_ranking_is_sorted_searched_and_chosen_by_the_address(page: Page, ad
     expect(page.locator("tr[aria-current]")).to_have_count(1)
     page.go_back()
     expect(page.locator("tr[aria-current]")).to_have_count(0)
+    drawn(page)
+    page.get_by_text("LLMs", exact=True).click()
+    expect(page).to_have_url(re.compile("rows=LLMs"))
+    expect(names).to_have_count(2)
+    page.get_by_text("Calibrators", exact=True).click()
+    expect(names).to_have_count(3)
     cell = catalog.leaderboard(published_path(run_folder), llm=["weak"], calibrator=["isotonic"])
     value = f"{cell.loc[cell['dataset'] == 'nano-math', 'brier_corrected'].item():.3f}"
     page.get_by_role("link", name=value, exact=True).first.click()
     expect(page).to_have_url(re.compile("/calibration.*calibrator=isotonic"))
     page.get_by_text("Cell calibration/weak/qwen/isotonic/nano-math").wait_for()
-
-
-def test_rows_are_calibrators_models_or_strategies(page: Page, address: str) -> None:
-    page.goto(leaderboard(address))
-    page.get_by_text("LLMs", exact=True).click()
-    expect(page).to_have_url(re.compile("rows=LLMs"))
-    expect(page.locator("tbody th")).to_have_count(2)
-
-
-def test_downloads_have_the_numbers_of_the_database(page: Page, address: str, run_folder: Path) -> None:
-    page.goto(leaderboard(address, view="All cells"))
-    drawn(page)
-    stored = catalog.leaderboard(published_path(run_folder))
-    with page.expect_download() as download:
-        page.get_by_role("button", name="CSV", exact=True).click()
-    assert Path(download.value.path()).read_text() == stored.to_csv(index=False)

@@ -28,7 +28,7 @@ CLICKS = 24
 def test_every_page_follows_a_run_from_nothing_to_damage(page: Page, run_folder: Path, live: tuple[Path, str]) -> None:
     directory, address = live
     page.goto(address)
-    everywhere(page, "There are no results in")
+    page.get_by_text("There are no results in").wait_for()
     with run_in_progress(directory):
         Writer(database_path(directory)).publish()
         page.get_by_text("Provisional, the run is in progress").wait_for()

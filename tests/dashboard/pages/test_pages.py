@@ -65,24 +65,21 @@ def test_a_cell_shows_its_numbers_beside_those_before_calibration(page: Page, ad
     expect(page.get_by_test_id("stVegaLiteChart").filter(visible=True)).to_have_count(2, timeout=1000 * SECONDS)
 
 
-def test_a_phone_shows_the_answer_first_and_selectors_on_a_click(page: Page, address: str) -> None:
-    page.goto(f"{address}/" + link("calibration", llm="weak"))
-    page.get_by_text("Cell calibration/weak/qwen/isotonic/nano-math").wait_for()
-    expect(page.get_by_role("combobox", name="Calibrator", exact=True)).to_be_visible()
-    expect(page.get_by_text("Choose: Data set")).to_be_hidden()
-    page.set_viewport_size({"width": 390, "height": 844})
-    expect(page.get_by_role("combobox", name="Calibrator", exact=True)).to_be_hidden()
-    page.get_by_text("Choose: Data set").click()
-    expect(page.get_by_role("combobox", name="Calibrator", exact=True)).to_be_visible()
-
-
-def test_calibrators_of_one_place_are_drawn_by_a_metric(page: Page, address: str, run_folder: Path) -> None:
+def test_calibrators_are_drawn_by_a_metric_and_a_phone_shows_selectors_on_a_click(
+    page: Page, address: str, run_folder: Path
+) -> None:
     page.goto(f"{address}/" + link("calibration", llm="strong", metric="ece"))
     stored = catalog.leaderboard(published_path(run_folder), llm=["strong"], dataset=["nano-math"])
     stored = stored.set_index("calibrator")["ece"].sort_values()
     best, worst = (f"{value:.3f} \\({name}\\)" for name, value in stored.iloc[[0, -1]].items())
     chart = page.get_by_test_id("stVegaLiteChart").nth(1)
     expect(chart).to_have_attribute("aria-label", re.compile(f"ECE: from {best} to {worst}"))
+    expect(page.get_by_role("combobox", name="Calibrator", exact=True)).to_be_visible()
+    expect(page.get_by_text("Choose: Data set")).to_be_hidden()
+    page.set_viewport_size({"width": 390, "height": 844})
+    expect(page.get_by_role("combobox", name="Calibrator", exact=True)).to_be_hidden()
+    page.get_by_text("Choose: Data set").click()
+    expect(page.get_by_role("combobox", name="Calibrator", exact=True)).to_be_visible()
 
 
 def test_a_failed_cell_has_a_page_with_its_reason(page: Page, address: str) -> None:

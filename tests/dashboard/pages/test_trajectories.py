@@ -93,8 +93,3 @@ def test_a_scaling_cell_and_a_failed_one_have_their_trajectories(page: Page, add
     page.get_by_text("Cell calibration/strong/qwen/temperature/nano-aime").wait_for()  # the best one
     go(page, address, cell=factory.FAILED_CELL)
     expect(page.get_by_test_id("stAlert")).to_have_text(f"This cell failed: {factory.REASON}")
-
-
-def test_an_unknown_cell_is_named_and_the_first_shown(page: Page, address: str) -> None:
-    go(page, address, cell="calibration/<b>nobody</b>")
-    expect(page.get_by_test_id("stAlert")).to_contain_text("There is no cell 'calibration/<b>nobody</b>'")

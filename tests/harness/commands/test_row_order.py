@@ -24,13 +24,12 @@ def folder(small_run: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return directory
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
-def test_the_bytes_do_not_depend_on_the_order_of_rows(folder: Path, tmp_path: Path, seed: int) -> None:
+def test_the_bytes_do_not_depend_on_the_order_of_rows(folder: Path, tmp_path: Path) -> None:
     other = Path(shutil.copytree(folder, tmp_path / "other"))
     with engine_for(published_path(other)).begin() as connection:
         query = "SELECT table_name FROM duckdb_tables() WHERE NOT internal"
         for (name,) in connection.exec_driver_sql(query).all():
-            order = f"hash({name} :: VARCHAR || '{seed}')"
+            order = f"hash({name} :: VARCHAR)"
             connection.exec_driver_sql(f"CREATE TEMP TABLE shuffled AS SELECT * FROM {name} ORDER BY {order}")
             connection.exec_driver_sql(f"DELETE FROM {name}")
             connection.exec_driver_sql(f"INSERT INTO {name} SELECT * FROM shuffled")
