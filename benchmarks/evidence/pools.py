@@ -28,9 +28,9 @@ from prmcal.harness.jobs.parameters import RolloutParameters, ScoreParameters
 from prmcal.harness.planning.saved import existing_plan
 from prmcal.harness.storage.folder import RunFolder
 from prmcal.harness.storage.store import ArtifactRef, Store
+from prmcal.registry.reading.fields import Fields
 from prmcal.registry.reading.files import read_files
 from prmcal.registry.reading.pools import Card, write_pool
-from prmcal.registry.reading.solutions import Fields
 
 FOLDER = Path(__file__).parents[2] / "registry" / "pools"
 NANO_PRM = "nano-prm"

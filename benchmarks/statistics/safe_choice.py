@@ -31,9 +31,9 @@ from prmcal.harness.audit.scored import scored
 from prmcal.log_odds import log_odds
 from prmcal.registry.contracts.pool import Pool
 from prmcal.registry.contracts.strategy import Setting
+from prmcal.registry.reading.fields import Fields
 from prmcal.registry.reading.files import read_files
 from prmcal.registry.reading.pools import read_pool, shipped_pools
-from prmcal.registry.reading.solutions import Fields
 from prmcal.registry.strategies.safe_choice import Candidates, SafeChoice
 
 QUESTIONS, SAMPLES, CALIBRATION = 600, 16, (50, 100, 200, 500)

@@ -198,8 +198,8 @@ def rank_by_means(values: pd.DataFrame, competitor: str) -> dict[Any, Rank]:
     rank 1, and equal ones share the mean of their ranks. The ranks are in the order of the mean ranks, the lowest
     first; equal ones have the same rank, and are ordered by the mean value, and then by name.
 
-    A competitor is surely ahead of another if it is so in nearly all resamples. With 95% confidence, none of those that
-    are surely ahead of a competitor or behind it is so only by chance. The range of its ranks leaves out those. The
+    A competitor is clearly ahead of another if it is so in nearly all resamples. With 95% confidence, none that is
+    clearly ahead of a competitor or behind it is so only by chance. The range of its ranks leaves out those. The
     interval of its mean rank is the mean over places of such ranges (after Klein, Wright and Wieczorek, 2020, "A joint
     confidence region for an overall ranking of populations"). Ranks in the resamples themselves would suggest too much:
     they have the noise of the questions twice, and it separates those that are equal.
@@ -243,7 +243,7 @@ def rank_by_means(values: pd.DataFrame, competitor: str) -> dict[Any, Rank]:
 
 
 def _ahead(drawn: Floats, questions: int) -> NDArray[np.bool_]:
-    """Return which competitors (rows) are surely ahead of which others (columns).
+    """Return which competitors (rows) are clearly ahead of which others (columns).
 
     `drawn` has their values in the resamples of at least so many questions, where lower is better: (resamples,
     competitors).
@@ -261,7 +261,7 @@ def _plausible_ranks(ahead: NDArray[np.bool_]) -> Floats:
 
 
 def _brackets(ahead: NDArray[np.bool_]) -> list[int]:
-    """Number the brackets of a ranking: each is as long as none in it is surely ahead of another one."""
+    """Number the brackets of a ranking: each is as long as none in it is clearly ahead of another one."""
     numbers: list[int] = []
     first = 0
     for row in range(len(ahead)):

@@ -53,7 +53,7 @@ class Rank:
     rank_high: int
     """The smallest and the largest rank that are plausible, with 95% confidence."""
     bracket: int
-    """Number of its bracket, from 1: of a bracket, none is surely ahead of another one."""
+    """Number of its bracket, from 1: of a bracket, none is clearly ahead of another one."""
 
 
 @dataclass(frozen=True)

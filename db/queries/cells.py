@@ -12,18 +12,7 @@ import sqlalchemy as sa
 
 from prmcal.db.metrics import Leaderboard, Metric, Metrics, cell_number
 from prmcal.db.reader import Source, connection_of, frame
-from prmcal.db.tables import (
-    Cell,
-    Dataset,
-    DescribedMetric,
-    Job,
-    JobInput,
-    Plugin,
-    Question,
-    Result,
-    Run,
-    Trajectory,
-)
+from prmcal.db.tables import Cell, Dataset, DescribedMetric, Job, JobInput, Plugin, Question, Result, Run, Trajectory
 from prmcal.errors import UnknownCellError
 
 if TYPE_CHECKING:

@@ -96,10 +96,7 @@ def health(source: Source, *, all_checks: bool = False, **names: Unpack[Names]) 
 
 
 def _counted(
-    connection: sa.Connection,
-    source: Any,
-    data: Sequence[Any],
-    conditions: Mapping[str, sa.ColumnElement[bool]],
+    connection: sa.Connection, source: Any, data: Sequence[Any], conditions: Mapping[str, sa.ColumnElement[bool]]
 ) -> Iterator[tuple[dict[str, Any], str, int, int]]:
     """Yield each part of the data, a check, and how many rows of all fulfil the condition of the check."""
     counts = (sa.func.count().filter(condition) for condition in conditions.values())
@@ -149,9 +146,7 @@ def _graders(connection: sa.Connection) -> Iterator[HealthCheck]:
     """Count on how many answers each other grader differs from the first one, and show some of them."""
     grader = Job.parameters["grader"]["name"].as_string().label("grader")
     asked = sa.and_(
-        Question.dataset == Job.dataset,
-        Question.split == Job.split,
-        Question.question_id == Verdict.question_id,
+        Question.dataset == Job.dataset, Question.split == Job.split, Question.question_id == Verdict.question_id
     )
     query = (
         sa.select(*Job.columns(*_DATA), grader, Verdict.agrees, Verdict.answer, Question.answer.label("reference"))

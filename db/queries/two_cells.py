@@ -40,8 +40,6 @@ class CellComparison:
     for cells and metrics that do not compete; and real (whether this p value is significant; None without one)."""
     questions: int
     """Number of questions that both cells were measured on."""
-    prefixes: tuple[int, int] | None
-    """Number of prefixes of A and of B; None on the scaling leaderboard."""
     differing: pd.DataFrame
     """Up to five questions on which they differ, the largest absolute difference first: question_id, question_level,
     question (its text), value_a, value_b and difference (B - A). On the calibration leaderboard, the value is the
@@ -59,10 +57,8 @@ class CellComparison:
 
     @property
     def paired_over(self) -> str:
-        """A sentence about the questions and prefixes behind the comparison."""
-        counts = " and ".join(f"{count:,}" for count in dict.fromkeys(self.prefixes or ()))
-        prefixes = f", with {counts} prefixes" if counts else ""
-        return f"Paired over the same {self.questions:,} questions{prefixes}."
+        """A sentence about the questions behind the comparison."""
+        return f"Paired over the same {self.questions:,} questions."
 
 
 def compare_cells(database: Path, cell_a: str, cell_b: str) -> CellComparison:
@@ -98,12 +94,9 @@ def compare_cells(database: Path, cell_a: str, cell_b: str) -> CellComparison:
             row |= {"from_zero": better == "near zero"}
             row |= {"p_value": p_value, "p_adjusted": found["p_adjusted"], "pairs": found["pairs"]}
             rows.append({**row, "real": None if p_value != p_value else p_value < SIGNIFICANCE})
-        on_calibration = first["leaderboard"] == "calibration"
-        a, b = (value[names[0]] for value in values)
-        prefixes = (a["rows"], b["rows"]) if on_calibration else None
         differing = _question_differences(connection, cell_a, cell_b)
         table = pd.DataFrame(rows, dtype=object)
-        return CellComparison(first, second, table, a["questions"], prefixes, differing)
+        return CellComparison(first, second, table, values[0][names[0]]["questions"], differing)
 
 
 def _require_comparable(first: Mapping[str, Any], second: Mapping[str, Any]) -> None:
@@ -155,10 +148,7 @@ def _measured(
 
 
 def _paired(
-    metric: str,
-    measured: Sequence[Mapping[str, Replicated]],
-    cells: Sequence[Mapping[str, Any]],
-    better: Better | None,
+    metric: str, measured: Sequence[Mapping[str, Replicated]], cells: Sequence[Mapping[str, Any]], better: Better | None
 ) -> dict[str, Any]:
     names = " and ".join(repr(each["cell_id"]) for each in cells)
     if any(metric not in each for each in measured):

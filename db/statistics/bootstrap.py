@@ -76,11 +76,7 @@ class Ratio(LinearisedStatistic):
     """
 
     def __init__(
-        self,
-        sums: ArrayLike,
-        counts: ArrayLike,
-        question_ids: ArrayLike,
-        interval: IntervalRule = skewed_interval,
+        self, sums: ArrayLike, counts: ArrayLike, question_ids: ArrayLike, interval: IntervalRule = skewed_interval
     ) -> None:
         self.question_ids = np.asarray(question_ids)
         self._sums = np.asarray(sums, dtype=np.float64)
@@ -115,10 +111,7 @@ class QuestionMean(Ratio):
     """
 
     def __init__(
-        self,
-        quantity: ArrayLike,
-        question_ids: ArrayLike | None = None,
-        interval: IntervalRule = skewed_interval,
+        self, quantity: ArrayLike, question_ids: ArrayLike | None = None, interval: IntervalRule = skewed_interval
     ) -> None:
         values = np.asarray(quantity, dtype=np.float64)
         ids = np.arange(values.size) if question_ids is None else np.asarray(question_ids)

@@ -299,5 +299,5 @@ def questions_board(found: CellComparison) -> Board:
         column_of(rows, "B - A", lambda row: number(row.difference, signed=True)),
         replace(texts, text=True),
     )
-    by = "squared error, mean over prefixes" if found.prefixes else "accuracy"
+    by = "squared error, mean over prefixes" if found.a["leaderboard"] == "calibration" else "accuracy"
     return Board(columns, names=1, title=f"Questions with the largest differences ({by})")

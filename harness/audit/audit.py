@@ -29,8 +29,8 @@ from prmcal.harness.audit.saved import SavedCalibrator, load_calibrator, save
 from prmcal.harness.audit.scored import Scored, is_run, rows_of, run_solutions, scored
 from prmcal.harness.report.writer import can_draw
 from prmcal.harness.storage.store import storage_errors
+from prmcal.registry.reading.fields import Fields
 from prmcal.registry.reading.files import read_files
-from prmcal.registry.reading.solutions import Fields
 
 if TYPE_CHECKING:
     import altair as alt
@@ -252,11 +252,7 @@ def _contents(found: Audit, directory: str | None) -> dict[str, Any]:
             *verdict.advice(ways),
         ],
         "reading": rows.reading,
-        "warnings": [
-            *([rows.alarm] if rows.alarm else []),
-            *rows.doubts,
-            *(verdict.few(values) if values else []),
-        ],
+        "warnings": [*([rows.alarm] if rows.alarm else []), *rows.doubts, *(verdict.few(values) if values else [])],
         "errors": " ".join([f"Brier score {quantity(values.brier)}.", *verdict.errors_found(values)] if values else []),
         "figures": {
             name: {"drawn": drawn.get(name), "rows": _texts(table)} for name, table in shown.items() if len(table)

@@ -104,7 +104,7 @@ class Measured:
 
     @property
     def is_repaired(self) -> bool:
-        """Whether a calibrator surely helps: the cut is above 0, and enough questions are informative."""
+        """Whether a calibrator clearly helps: the cut is above 0, and enough questions are informative."""
         return bool(self.chosen) and self.gain.low > 0 and self.informative >= LEAST_INFORMATIVE
 
 
@@ -271,10 +271,7 @@ def over_folds(values: Floats, rows: Rows, rule: IntervalRule) -> Number:
     found = mean_of(values, rows, rule)
     own = max(found.questions / OUTER, 1.0)
     wider = float(stdtrit(own, _UPPER) / stdtrit(max(found.questions - 1, 1), _UPPER))
-    low, high = (
-        found.value - wider * (found.value - found.low),
-        found.value + wider * (found.high - found.value),
-    )
+    low, high = (found.value - wider * (found.value - found.low), found.value + wider * (found.high - found.value))
     return replace(found, low=max(low, -1.0), high=min(high, 1.0))
 
 

@@ -17,7 +17,7 @@ from prmcal.harness.audit.estimates import LEAST_MIXED, Measured, Number, areas_
 from prmcal.harness.audit.scored import Scored
 from prmcal.harness.terminal import text_table, wrapped
 from prmcal.registry.reading.records import Record
-from prmcal.registry.reading.shapes import DATASETS, MAKERS, MANY, SHAPES
+from prmcal.registry.reading.shapes import DATASETS, MAKERS, MANY, SCORERS, SHAPES
 
 _MOST = 50
 _SURE = 0.05
@@ -41,7 +41,7 @@ def by_maker(records: Sequence[Record]) -> Iterator[Record]:
         own = content if isinstance(content, Mapping) else {}
         many = next((name for name in MANY if isinstance(own.get(name), list)), "")
         inner = [each if isinstance(each, Mapping) else {} for each in own.get(many, ())]
-        names = (name for name in (*MAKERS, *DATASETS) if name not in own)
+        names = (name for name in (*MAKERS, *SCORERS, *DATASETS) if name not in own)
         field = next((name for name in names if inner and all(name in each for each in inner)), None)
         if field is None:
             yield place, content
@@ -54,12 +54,17 @@ def by_maker(records: Sequence[Record]) -> Iterator[Record]:
 
 
 def makers_of(records: Sequence[Record]) -> list[str]:
-    """Return the fields of the LLM and of the data set that have several values; none of a published shape."""
+    """Return the fields of the LLM, of the scorer and of the data set that have several values.
+
+    There is none in a published shape, and the spelling does not matter: Model is model.
+    """
     contents = [content for _, content in records if isinstance(content, Mapping)]
     if not contents or any(shape.fits(contents[0]) for shape in SHAPES):
         return []
-    names = [next((name for name in names if name in contents[0]), None) for names in (MAKERS, DATASETS)]
-    return [name for name in names if name and 2 <= len({str(content.get(name)) for content in contents}) <= _MOST]
+    values = {name: len({str(content.get(name)) for content in contents}) for name in contents[0]}
+    several = [name for name, count in values.items() if 2 <= count <= _MOST]
+    kinds = ([name for name in several if str(name).lower() in names] for names in (MAKERS, SCORERS, DATASETS))
+    return [names[0] for names in kinds if names]
 
 
 def split(records: Sequence[Record], fields: Sequence[str], source: str) -> dict[str, list[Record]]:
@@ -96,7 +101,7 @@ def overview(groups: Mapping[str, Audited], fields: Sequence[str], width: int | 
         f"The file has {counted(len(groups), 'group')} by {named}, which are not one pool. Each is audited by itself.",
         f"Too high or too low (Holm's test over the groups): {', '.join(sure)}."
         if sure
-        else "No group is surely too high or too low (Holm's test over the groups).",
+        else "No group is clearly too high or too low (Holm's test over the groups).",
     ]
     table = text_table([", ".join(fields), "questions", "score - label", "AUC within", "repaired by"], rows, width)
     text = "\n".join(wrapped(line, width, hanging="  ") for line in lines)
@@ -117,12 +122,7 @@ def compared_scores(verifiers: Mapping[str, Audited], width: int | None = None) 
     for name, found in verifiers.items():
         means = [quantity(mean_of_questions(own), 2) if len(own) > 1 else "" for _, own in values[name]]
         rows.append(
-            [
-                name,
-                quantity(found.measured.signed_error, 2, signed=True),
-                number(found.measured.brier.value),
-                *means,
-            ]
+            [name, quantity(found.measured.signed_error, 2, signed=True), number(found.measured.brier.value), *means]
         )
     for name in others:
         for (kind, own), (_, base) in zip(values[name], values[first], strict=True):

@@ -36,35 +36,50 @@ class OwnWins(Quantity):
     questions: int
 
 
+_Records = dict[tuple[str, Any], list[Solution]]
+
+
 def without_repeats(solutions: Sequence[Solution]) -> tuple[list[Solution], str]:
-    """Give questions with the same text one name, and leave out copies of their solutions. A sentence says so.
+    """Give questions with the same text one name, and leave out copies of records. A sentence says so.
+
+    The solutions of a record are those of its list, or all rows with the same question. A copy has the same solutions,
+    scores and labels as an earlier record.
+    """
+    records: _Records = {}
+    for each in solutions:
+        records.setdefault((each["question"], each["place"] if "number" in each else None), []).append(each)
+    first, repeats = _first_names(records), dict[str, str]()
+    originals: list[Solution] = []
+    contents = set[tuple[str, ...]]()
+    for (name, _), own in records.items():
+        content = first[name], *sorted(repr((_text(each), each.get("score"), each.get("label"))) for each in own)
+        if name != first[name] or content in contents:
+            repeats.setdefault(first[name], name)
+        if content not in contents:
+            originals += [{**each, "question": first[name]} for each in own]
+        contents.add(content)
+    if not repeats:
+        return originals, ""
+    pair = " and ".join(excerpt(name, 30) for name in dict.fromkeys(next(iter(repeats.items()))))
+    return originals, (
+        f"{counted(len(repeats), 'text')} of questions repeat, such as that of {pair}: equal texts are one question, "
+        "and equal solutions count once."
+    )
+
+
+def _first_names(records: _Records) -> dict[str, str]:
+    """Return for each question the first one with the same text; itself if it has no text, or a short one.
 
     The text of a question that has only a name is that of its solutions. A text that most questions share, such as an
     instruction, is none of theirs.
     """
-    records: dict[tuple[str, Any], list[Solution]] = {}
-    for each in solutions:
-        records.setdefault((each["question"], each["place"] if "number" in each else None), []).append(each)
-    first: dict[str, str] = {}
-    names: dict[str, str] = {}
+    by_text, first = dict[str, str](), dict[str, str]()
     for (name, _), own in records.items():
         asked = own[0].get("asked") or (name if " " in name else "\n".join(sorted(map(_text, own))))
         text = " ".join(str(asked).split())
-        names.setdefault(name, first.setdefault(text if len(text) >= _SHORTEST_REPEAT else name, name))
-    if len(set(names.values())) * _MOST_REPEATS < len(names):
-        names = {name: name for name in names}
-    kept, copies, again = list[Solution](), set[tuple[Any, ...]](), dict[str, str]()
-    for (name, _), own in records.items():
-        copy = names[name], *sorted(repr((_text(each), each.get("score"), each.get("label"))) for each in own)
-        if copy in copies or name != names[name]:
-            again.setdefault(names[name], name)
-        kept += [] if copy in copies else [{**each, "question": names[name]} for each in own]
-        copies.add(copy)
-    pair = " and ".join(dict.fromkeys(excerpt(name, 30) for name in next(iter(again.items()), ())))
-    return kept, "" if not again else (
-        f"{counted(len(again), 'text')} of questions repeat, such as that of {pair}: equal texts are one question, and "
-        "equal solutions count once."
-    )
+        first.setdefault(name, by_text.setdefault(text if len(text) >= _SHORTEST_REPEAT else name, name))
+    is_shared = len(set(first.values())) * _MOST_REPEATS < len(first)
+    return {name: name for name in first} if is_shared else first
 
 
 def _text(solution: Solution) -> str:

@@ -121,7 +121,7 @@ def sentences(rows: Sequence[Read]) -> Iterator[str]:
         f"{quantity(last.brier)}{auc}."
     )
     if chosen.cut.low <= 0 or best is last:
-        yield f"No other reading of the steps surely beats the last: {quantity(chosen.cut)}."
+        yield f"No other reading of the steps clearly beats the last: {quantity(chosen.cut)}."
         return
     auc = "" if best.auc is None else f", AUC within questions {quantity(best.auc)}"
     yield (

@@ -19,10 +19,11 @@ from prmcal.harness.storage.folder import RunFolder
 from prmcal.registry.grading import grade_answer
 from prmcal.registry.grading.extraction import MARKED, find_answer
 from prmcal.registry.messages import shown
+from prmcal.registry.reading.fields import Fields
 from prmcal.registry.reading.records import Record
 from prmcal.registry.reading.scales import Scale, scale_of
 from prmcal.registry.reading.shapes import Solution
-from prmcal.registry.reading.solutions import Fields, solutions_of
+from prmcal.registry.reading.solutions import solutions_of
 from prmcal.registry.reading.values import score_of, share_of
 from prmcal.steps import split_steps
 
@@ -95,8 +96,7 @@ def rows_of(found: Sequence[Solution], source: str, fields: Fields, words: Seque
     whole: list[dict[str, Any]] = []
     unlike: list[str] = []
     target: Target = next(
-        (name for name, key in _MARKS.items() if any(each.get(key) not in (None, []) for each in found)),
-        "outcome",
+        (name for name, key in _MARKS.items() if any(each.get(key) not in (None, []) for each in found)), "outcome"
     )
     counts = [_step_count(each) for each in found]
     over = [_scores_over(each, count) for each, count in zip(found, counts, strict=True)]

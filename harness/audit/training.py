@@ -25,9 +25,10 @@ from prmcal.registry.grading.extraction import MARKED, find_answer
 from prmcal.registry.models.checkpoints import checkpoint_identity, read_config, resolve_checkpoint
 from prmcal.registry.models.files import LANGUAGE_HEAD, Head
 from prmcal.registry.prms.classifiers import TokenClassifierPRM, classifier_on_trunk
+from prmcal.registry.reading.fields import Fields
 from prmcal.registry.reading.files import read_files
 from prmcal.registry.reading.shapes import Solution
-from prmcal.registry.reading.solutions import Fields, solutions_of
+from prmcal.registry.reading.solutions import solutions_of
 from prmcal.registry.reading.values import share_of
 from prmcal.steps import split_steps
 

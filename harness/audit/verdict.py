@@ -98,7 +98,7 @@ def trust(measured: Measured, target: Target) -> str:
 
 
 def is_reverse(measured: Measured) -> bool:
-    """Return whether higher scores are surely worse."""
+    """Return whether higher scores are clearly worse."""
     area = measured.order
     return area is not None and area.questions >= LEAST_MIXED and area.high < _WEAK
 
@@ -112,7 +112,7 @@ def order(measured: Measured, ranked: str) -> str:
     told = f"AUC within {area.questions:,} questions {quantity(area)}"
     if is_reverse(measured):
         return f"Higher scores are worse: {told}. Turn them round: --reverse."
-    way = "well" if area.low > _GOOD else "above chance" if area.low > _WEAK else "not surely above chance"
+    way = "well" if area.low > _GOOD else "above chance" if area.low > _WEAK else "not clearly above chance"
     what = "" if ranked == "solutions" else f" {ranked}"
     return f"They rank{what} {way}: {told}."
 
@@ -170,7 +170,7 @@ def repair(found: Scored, measured: Measured) -> str:
     cut = f"the Brier score from {number(before)} to {number(before - gain.value)}"
     if measured.is_repaired:
         return f"'{measured.chosen}' repairs them: on unseen questions, it cuts {cut}, by {quantity(gain)}."
-    return f"No calibrator surely helps: '{measured.chosen}' cuts {cut}, by {quantity(gain)}.{enough(gain)}"
+    return f"No calibrator clearly helps: '{measured.chosen}' cuts {cut}, by {quantity(gain)}.{enough(gain)}"
 
 
 def enough(gain: Number) -> str:

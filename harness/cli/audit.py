@@ -33,18 +33,18 @@ def audit(
 
     It needs no grid, no model and no GPU. The first lines are the verdict, and the last ones say how the file was read.
     """
-    from prmcal.registry.reading.scales import NAMES
+    from prmcal.registry.reading.scales import GRADES, NAMES
 
-    if scale is not None:
+    if scale is not None and not GRADES.fullmatch(scale):
         one_of("--as", scale, NAMES)
     from prmcal.harness.audit.audit import audit as audit_files
     from prmcal.harness.audit.groups import compared_scores
-    from prmcal.registry.reading.solutions import Fields
+    from prmcal.registry.reading.fields import Fields
 
     verifiers = {}
     names: list[str | None] = [*(score or [])]
     for name in names or [None]:
-        fields = Fields(question, name, label, scale, answer=answer, truth=truth, reverse=reverse)  # type: ignore[arg-type]  # checked above
+        fields = Fields(question, name, label, scale, answer=answer, truth=truth, reverse=reverse)
         verifiers[str(name)] = audit_files(files, fields, names_by_kind(only), against, by)
     if len(verifiers) > 1:
         typer.echo(compared_scores(verifiers))
@@ -146,7 +146,7 @@ def train_prm(
         labelled,
         write_checkpoint,
     )
-    from prmcal.registry.reading.solutions import Fields
+    from prmcal.registry.reading.fields import Fields
 
     data = labelled(source, Fields(question, label=label), names_by_kind(only))
     prm = HeadlessPRM.of(model)
@@ -195,9 +195,9 @@ def _added(
     """Write the pool of a file of scored solutions, and return its path."""
     from prmcal.harness.audit.pooled import check_of, pool_of
     from prmcal.harness.audit.scored import scored
+    from prmcal.registry.reading.fields import Fields
     from prmcal.registry.reading.files import read_files
     from prmcal.registry.reading.pools import Card, write_pool
-    from prmcal.registry.reading.solutions import Fields
 
     found = scored(read_files(files), ", ".join(map(str, files)), Fields(question, score, label))
     if found.alarm:

@@ -134,8 +134,6 @@ def render_comparison(
             "a": options.plain_row(found.a),
             "b": options.plain_row(found.b),
             "questions": found.questions,
-            "prefixes_a": found.prefixes and found.prefixes[0],
-            "prefixes_b": found.prefixes and found.prefixes[1],
             "metrics": [options.plain_row(row) for row in found.table.to_dict("records")],
             "differing_questions": [options.plain_row(row) for row in found.differing.to_dict("records")],
         }

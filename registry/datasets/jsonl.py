@@ -15,9 +15,10 @@ from prmcal.registry.contracts.plugin import Share
 from prmcal.registry.grading import Answers, Grading, any_of, extract_answer, without_working
 from prmcal.registry.grading.extraction import MARKED
 from prmcal.registry.messages import excerpt, shown
+from prmcal.registry.reading.fields import Fields
 from prmcal.registry.reading.recordings import FieldNames, Recording, RowValues
 from prmcal.registry.reading.records import Record, good_records
-from prmcal.registry.reading.solutions import Fields, solutions_of
+from prmcal.registry.reading.solutions import solutions_of
 
 _TEXT_FIELDS = ("question", "problem")
 _ID_FIELDS = ("id", "unique_id")

@@ -14,10 +14,11 @@ from prmcal.registry.contracts.models import LLM
 from prmcal.registry.contracts.plugin import Count
 from prmcal.registry.datasets.jsonl import first_questions
 from prmcal.registry.messages import excerpt, file_hash, is_file, shown
+from prmcal.registry.reading.fields import Fields
 from prmcal.registry.reading.recordings import as_one_step
 from prmcal.registry.reading.records import Record, good_records, read_records
 from prmcal.registry.reading.shapes import PREFIXES, RATES, SHAPES, known
-from prmcal.registry.reading.solutions import Fields, solutions_of
+from prmcal.registry.reading.solutions import solutions_of
 from prmcal.steps import split_steps
 
 _TRAJECTORY_FIELDS = ("trajectory", "response_id")

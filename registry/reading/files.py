@@ -1,5 +1,6 @@
 """The records of several files together: one after another, or with the scores of one in the records of another."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ from prmcal.registry.messages import excerpt
 from prmcal.registry.reading.pools import pool_path
 from prmcal.registry.reading.records import Record, read_records
 from prmcal.registry.reading.shapes import IDS as SOLUTION_IDS
-from prmcal.registry.reading.shapes import SCORES
+from prmcal.registry.reading.shapes import LABELS, QUESTIONS, SCORES
 
 _IDS = ("id", "idx", "index", "uid", "question_id", "doc_id", "task_id")
 
@@ -50,13 +51,14 @@ def _numbered(files: Sequence[list[Record]], paths: Sequence[Path]) -> list[Reco
 
 
 def _added(records: Sequence[Record], last: Sequence[Record]) -> list[str]:
-    """Return the fields with scores that the last file adds to the records of the others."""
+    """Return the fields that the last file adds to the records of the others, if scores or labels are among them."""
     if not records or not last:
         return []
     first, scores = records[0][1], last[0][1]
     if not isinstance(first, Mapping) or not isinstance(scores, Mapping) or set(first) <= set(scores):
         return []
-    return [name for name in SCORES if name in scores and name not in first]
+    added = [name for name in scores if name not in first]
+    return added if {*SCORES, *LABELS}.intersection(added) else []
 
 
 def _joined(
@@ -72,15 +74,15 @@ def _joined(
     def named(rows: Sequence[Record]) -> list[tuple[str, Mapping[str, Any]]]:
         contents = [content if isinstance(content, Mapping) else {} for _, content in rows]
         # Any value can be an id of a stranger's file.
-        return [
-            (", ".join(str(content.get(key)) for key in keys) if keys else str(row), content)
-            for row, content in enumerate(contents)
-        ]
+        return [(", ".join(str(content.get(key)) for key in keys), content) for content in contents]
 
-    owners, known = named(records), dict(named(scores))
+    owners, others = named(records), named(scores)
+    if len(dict(others)) < len(others):  # Ids repeat, so their order tells their records apart.
+        owners, others = _counted(owners), _counted(others)
+    known = dict(others)
     if missing := [each for each, _ in owners if each not in known]:
         raise DataError(
-            f"{paths[-1]} has no scores for {len(missing):,} records of {paths[0]}, such as {excerpt(missing[0])}."
+            f"{paths[-1]} has nothing for {len(missing):,} records of {paths[0]}, such as {excerpt(missing[0])}."
         )
     return [
         (place, {**own, **{name: known[each].get(name) for name in added}} if own else content)
@@ -88,11 +90,21 @@ def _joined(
     ]
 
 
+def _counted(rows: Sequence[tuple[str, Mapping[str, Any]]]) -> list[tuple[str, Mapping[str, Any]]]:
+    """Return rows with names that tell how often each came before."""
+    before = Counter[str]()
+    names = []
+    for name, content in rows:
+        before[name] += 1
+        names.append((f"{name} ({before[name]})" if name else str(before[name]), content))
+    return names
+
+
 def _shared_ids(records: Sequence[Record], scores: Sequence[Record]) -> tuple[str, ...]:
     """Return the fields that name records in both files: all of them, if they are needed to tell the scores apart."""
     contents = [content for _, content in scores if isinstance(content, Mapping)]
     first = records[0][1]
-    shared = [name for name in (*_IDS, *SOLUTION_IDS) if name in first and name in contents[0]]
+    shared = [name for name in (*_IDS, *QUESTIONS, *SOLUTION_IDS) if name in first and name in contents[0]]
     for count in range(1, len(shared) + 1):
         names = tuple(dict.fromkeys(shared[:count]))
         if len({tuple(str(content.get(name)) for name in names) for content in contents}) == len(contents):

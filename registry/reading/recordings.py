@@ -9,11 +9,12 @@ from typing import Any, Literal
 from prmcal.errors import DataError
 from prmcal.registry.contracts.data import Completion
 from prmcal.registry.messages import shown
+from prmcal.registry.reading.fields import Fields, Use
 from prmcal.registry.reading.files import read_files
 from prmcal.registry.reading.pools import pool_path
 from prmcal.registry.reading.records import Record
 from prmcal.registry.reading.shapes import Solution
-from prmcal.registry.reading.solutions import Fields, Use, solutions_of
+from prmcal.registry.reading.solutions import solutions_of
 from prmcal.registry.reading.values import is_number, share_of
 from prmcal.steps import join_steps, split_steps
 
@@ -97,11 +98,7 @@ def read_recording(
 
 @lru_cache(maxsize=4)
 def _read_recording(
-    recording: Recording,
-    use: Use,
-    skip: bool,
-    correct_from: float | None,
-    stamps: tuple[tuple[int, int], ...],
+    recording: Recording, use: Use, skip: bool, correct_from: float | None, stamps: tuple[tuple[int, int], ...]
 ) -> dict[str, RecordedQuestion]:
     places = dict[str, str]()
 

@@ -13,12 +13,16 @@ from prmcal.log_odds import probability
 
 ScaleName = Literal["probability", "percent", "grade", "logit", "rank"]
 NAMES: tuple[ScaleName, ...] = get_args(ScaleName)
+GRADES = re.compile(r"(\d+(?:\.\d+)?)-(\d+(?:\.\d+)?)")
+"""The lowest and the highest grade, such as 1-7."""
 _PERCENT = re.compile(r"percent|pct|confid|prob", re.IGNORECASE)
 _LOGIT = re.compile(r"logit|log_?odds", re.IGNORECASE)
 _OTHER = re.compile(
     r"second|time|latenc|duration|length|token|cost|count|perplex|ppl|nll|loss|log_?p|entropy", re.IGNORECASE
 )
 _TOPS = (5, 10)
+_LIKERT = 7
+"""The highest grade of a usual scale that is none of these."""
 _GRID = 0.5
 _MOSTLY = 0.9
 
@@ -67,59 +71,56 @@ class Scale:
 
 
 def scale_of(
-    scores: Floats,
-    written: Sequence[float | int],
-    field: str,
-    wanted: ScaleName | None,
-    reverse: bool,
-    source: str,
+    scores: Floats, written: Sequence[float | int], field: str, wanted: str | None, reverse: bool, source: str
 ) -> Scale:
     """Return the scale of the scores of a field.
 
     What numbers cannot be is not taken for them: log-odds are not all positive, nor integers. `written` has the scores
     as the file writes them. Raises a DataError with the options that decide if the scores can be several things.
     """
+    if wanted and (ends := GRADES.fullmatch(wanted)):
+        return Scale("grade", float(ends[1]), float(ends[2]), reverse)
     least, most = float(scores.min()), float(scores.max())
-    on_grid = bool((np.mod(scores, _GRID) == 0).all()) and least >= 0
-    integers = all(isinstance(each, int) for each in written)
-    name = wanted or _guess(scores, least, most, on_grid, integers, field, source)
+    name = wanted or _guess(scores, all(isinstance(each, int) for each in written), field, source)
     if name == "rank":
         low, high = (float(each) for each in np.quantile(scores, (0.25, 0.75)))
         return Scale("rank", low, high, reverse)
     if name == "grade":
-        top = next((each for each in _TOPS if most <= each), most)
-        bottom = 0.0 if least < 1 else 1.0
-        is_usual = on_grid and most <= _TOPS[-1]
-        return Scale("grade", bottom if is_usual else least, top if is_usual else max(most, least + 1), reverse)
-    return Scale(name, reverse=reverse)
+        top = next((each for each in _TOPS if most <= each), max(most, least + 1))
+        is_usual = least >= 0 and most <= _TOPS[-1]
+        return Scale("grade", float(least >= 1) if is_usual else least, top, reverse)
+    return Scale(next(each for each in NAMES if each == name), reverse=reverse)
 
 
-def _guess(
-    scores: Floats, least: float, most: float, on_grid: bool, integers: bool, field: str, source: str
-) -> ScaleName:
-    inside = (scores >= 0) & (scores <= 1)
+def _guess(scores: Floats, integers: bool, field: str, source: str) -> ScaleName:
+    least, most, inside = scores.min(), scores.max(), (scores >= 0) & (scores <= 1)
     if inside.all():
         return "probability"
     other, odds = _OTHER.search(field), _LOGIT.search(field)
-    if on_grid and not other:
-        if most in (5, 10) or _TOPS[0] < most <= _TOPS[1]:
-            return "grade"
-        if _TOPS[1] < most <= 100 and (_PERCENT.search(field) or (integers and most > 50)):
-            return "percent"
+    on_grid = least >= 0 and not other and bool((np.mod(scores, _GRID) == 0).all())
+    if on_grid and (most == _TOPS[0] or _LIKERT < most <= _TOPS[1]):
+        return "grade"
+    if on_grid and _TOPS[1] < most <= 100 and (_PERCENT.search(field) or (integers and most > 50)):
+        return "percent"
     if inside.mean() > _MOSTLY:
         raise DataError(
             f"{source}: {inside.sum():,} scores lie in [0, 1], as probabilities do, and {(~inside).sum():,} do not, "
             f"such as {scores[~inside][0]:g}. Say what they are: --as probability or --as logit."
         )
-    if least >= 0 and most <= 100 and _PERCENT.search(field) and not other and not odds and most > 1.5:
+    if least >= 0 and _TOPS[1] < most <= 100 and _PERCENT.search(field) and not other and not odds:
         return "percent"
     if not other and (odds or (least < 0 < most and not integers)):
         return "logit"
+    ways, why = ["rank", "rank --reverse"], "a smaller one may be better"
+    if least < 0 and not (integers and least == -1 and most > _TOPS[1]):  # -1 can stand for no score.
+        ways, why = ["logit", "rank"], "they may be log-odds or log-probabilities"
+    elif on_grid and most <= _TOPS[1]:
+        ways, why = [f"{float(least >= 1):g}-{most:g}", "grade"], "they may be grades of several scales"
+    elif most <= 100 and not other:
+        ways = ["percent" if most > _TOPS[1] else "grade", *ways]
     examples = ", ".join(f"{each:g}" for each in scores[:3])
     command = f"prmcal audit {source.replace(', ', ' ')} --as"
-    options = ("logit", "rank") if least < 0 else ("rank", "rank --reverse")
-    why = "a smaller one may be better" if least >= 0 or other else "they may be log-odds or log-probabilities"
     raise DataError(
         f"{source}: the scores in '{field}' ({examples}) are no probabilities, and {why}. Say what they are: "
-        f"{command} {options[0]}, or {command} {options[1]}."
+        f"{', or '.join(f'{command} {way}' for way in ways)}."
     )

@@ -20,7 +20,10 @@ Content = Mapping[str, Any]
 """The fields of a record."""
 Solution = dict[str, Any]
 
-QUESTIONS = ("question", "problem", "prompt", "query", "question_id", "task_id", "task", "instruction", "id")
+QUESTIONS = (
+    *("question", "problem", "prompt", "query", "question_id", "problem_id", "prompt_id", "qid", "instance_id"),
+    *("example_id", "task_id", "task", "instruction", "input", "id"),
+)
 MANY = (
     *("solutions", "responses", "completions", "samples", "response", "generations", "outputs", "candidates"),
     *("generated_answer", "generated_answers", "generated_solutions", "trajectories"),
@@ -28,32 +31,36 @@ MANY = (
 ONE = ("steps", "solution", "completion", "response", "output", "text", "trajectory")
 CLEAR_LABELS = (
     *("correct", "is_correct", "final_answer_correct", "passed", "is_passed", "resolved"),
-    *("success", "exact_match", "acc"),
+    *("success", "exact_match", "acc", "is_right", "solved"),
 )
 LABELS = (
     *(*CLEAR_LABELS, "label", "labels", "outcome", "verdict", "correctness", "step_labels", "human_labels"),
-    *("ratings", "step_ratings", "score"),
+    *("ratings", "step_ratings", "score", "reward"),
 )
 IDS = (
-    *("solution", "solution_id", "sample_id", "trajectory_id", "response_id", "sample", "trajectory"),
-    *("trial", "trial_index", "attempt", "idx", "index"),
+    *("solution", "solution_id", "sample_id", "trajectory_id", "response_id", "completion_id", "rollout_id", "sample"),
+    *("trajectory", "rollout", "sample_idx", "sample_index", "solution_idx", "solution_index", "candidate", "trial"),
+    *("trial_index", "attempt", "attempt_id", "run", "run_id", "seed", "uid", "idx", "index"),
 )
 """The names of a solution within its question."""
-DATASETS = ("dataset", "data_set", "dataset_name", "data_name", "data_source", "benchmark")
-MAKERS = ("llm", "llm_name", "model", "model_name", "model_id", "generator", "policy", "agent", "agent_name")
+STEPS = ("step", "step_index", "step_idx", "step_number", "step_id")
+"""The names of the number of a step, in a table with a row for each."""
+DATASETS = ("dataset", "data_set", "dataset_name", "data_name", "data_source", "benchmark", "subset")
+SUBSETS = (*DATASETS, "source", "split", "task")
+"""The names of what a question may belong to, so that equal ids are several questions."""
+MAKERS = (
+    *("llm", "llm_name", "llm_id", "model", "model_name", "model_id", "model_version", "checkpoint", "generator"),
+    *("generator_model", "policy", "policy_model", "solver", "agent", "agent_name"),
+)
 """The names of what has made a solution."""
+SCORERS = ("prm", "prm_name", "verifier", "verifier_name", "reward_model", "scorer", "judge", "judge_model")
+"""The names of what has scored a solution."""
 COSTS = ("cost", "costs", "tokens", "completion_tokens")
 SCORES = (
     *("scores", "step_scores", "prm_scores", "process_rewards", "step_rewards", "rewards", "pred_scores"),
     *("score", "reward", "prm_score", "pred_score", "logits", "logit", "probs", "probabilities", "values"),
-    *(
-        "verifier_score",
-        "verifier_scores",
-        "confidence",
-        "confidences",
-        "value",
-        "step_level_validity_scores",
-    ),
+    *("verifier_score", "verifier_scores", "confidence", "confidences", "value", "step_level_validity_scores"),
+    *("probability", "prob", "p_true", "p_correct", "certainty", "conf"),
 )
 PREFIXES = ("reasoning_prefix", "first_pass_prefix")
 RATES = ("success_prob", "accuracy")
@@ -170,12 +177,7 @@ def _prefixes_fits(record: Content) -> bool:
 def _prefixes(record: Content) -> Iterator[Solution]:
     steps = split_steps(str(known(record, PREFIXES) or ""))
     rates = [known(record, RATES)]
-    yield {
-        "question": str(record["question"]),
-        "steps": steps,
-        "rates": rates,
-        "score": _field(record, SCORES),
-    }
+    yield {"question": str(record["question"]), "steps": steps, "rates": rates, "score": _field(record, SCORES)}
 
 
 # PRM800K: humans rate the completions of each step with -1, 0 or 1.

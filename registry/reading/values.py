@@ -8,38 +8,12 @@ from typing import Any, Literal
 
 from prmcal.registry.messages import shown
 
-_RIGHT = (
-    "correct",
-    "right",
-    "true",
-    "yes",
-    "y",
-    "pass",
-    "passed",
-    "success",
-    "succeeded",
-    "positive",
-    "good",
-    "t",
-)
-_WRONG = (
-    "incorrect",
-    "wrong",
-    "false",
-    "no",
-    "n",
-    "fail",
-    "failed",
-    "failure",
-    "negative",
-    "bad",
-    "f",
-    "error",
-)
-_NEUTRAL = ("neutral",)
-_SHARES = {**dict.fromkeys((*_RIGHT, *_NEUTRAL), 1.0), **dict.fromkeys(_WRONG, 0.0)}
+_RIGHT = "correct right true yes y t pass passed success succeeded positive good ok valid solved resolved accepted + ✓"
+_WRONG = "incorrect wrong false no n f fail failed failure negative bad error invalid unsolved unresolved rejected - ✗"
+_SHARES = {**dict.fromkeys((*_RIGHT.split(), "neutral"), 1.0), **dict.fromkeys(_WRONG.split(), 0.0)}
 _NONE = ("", "n/a", "na", "none", "null", "nan")
-_FIRST_WRONG = re.compile(r"first.*(error|wrong|mistake)|(error|wrong|mistake)_?(step|ind|loc)", re.IGNORECASE)
+FIRST_WRONG = re.compile(r"first.*(error|wrong|mistake)|(error|wrong|mistake)_?(step|ind|loc)", re.IGNORECASE)
+"""Names of fields with the number of the first wrong step."""
 OF_STEPS = re.compile(r"step|^labels$|rating|process", re.IGNORECASE)
 """Names of fields whose list has a label for each step of one solution."""
 _SUM = 0.02  # by which rounded shares of classes may miss 1
@@ -60,15 +34,15 @@ def is_missing(value: Any) -> bool:
 
 
 def score_of(value: Any) -> float | int | None:
-    """Return a score as a number: of "74%" and "0.74", too. None if it is missing.
+    """Return a score as a number: of "74%", "0.74" and "7/10", too. None if it is missing.
 
     Raises ValueError if it is none, or is not finite.
     """
     if is_missing(value):
         return None
     if isinstance(value, str):
-        text = value.strip()
-        number = float(text.removesuffix("%").replace("\u2212", "-"))
+        text, slash, most = value.strip().replace("\u2212", "-").partition("/")
+        number = float(text.removesuffix("%")) / (float(most) or math.nan if slash else 1)
         value = number / 100 if text.endswith("%") else number
     if not isinstance(value, bool | int | float) or not math.isfinite(value):
         raise ValueError(f"a score must be a number. Got {shown(value)}")
@@ -113,9 +87,9 @@ def share_of(value: Any) -> float | None:
     if is_missing(value):
         return None
     if isinstance(value, str):
-        text = value.strip().lower()
+        text = value.strip().rstrip(".").lower()
         try:
-            return _SHARES[text] if text in _SHARES else float(text)
+            return _SHARES[text] if text in _SHARES else score_of(text)
         except ValueError:
             return None
     return float(value) if isinstance(value, bool) or is_number(value) else None
@@ -141,16 +115,19 @@ def leaves(values: Iterable[Any]) -> Iterator[Any]:
 class Labels:
     """How the labels of a file are meant."""
 
-    kind: Literal["outcome", "signs", "first error", "steps"]
-    """Whether a solution is right, as a share or as 1 and -1; the first wrong step; or which steps are right."""
+    kind: Literal["outcome", "signs", "first error", "steps", "rates"]
+    """Whether a solution is right, as a share or as 1 and -1; the first wrong step; which steps are right; or the
+    success rate of each step."""
     base: int = 0
     """The number of the first step, if they are first wrong steps; of labels of steps, the one of a wrong step."""
     unmarked: bool = False
     """Whether a missing first wrong step means that no step is wrong."""
+    is_shown: bool = True
+    """Whether the labels show from which number first wrong steps are counted."""
 
     @classmethod
     def of(cls, name: str, values: Sequence[Any], lengths: Sequence[int]) -> "Labels":
-        """Return the meaning of labels by their field, all of their values, and the numbers of steps, if known.
+        """Return the meaning of labels by their field, all of their values, and the numbers of scores (0: unknown).
 
         Raises ValueError if they can be no labels.
         """
@@ -162,17 +139,22 @@ class Labels:
         numbers = {share for share in shares if share is not None}
         if of_steps and numbers <= {-1, 0, 1}:
             return cls("steps", base=-1 if -1 in numbers else 0)
-        named = _FIRST_WRONG.search(name) is not None
+        if of_steps and all(0 <= share <= 1 for share in numbers):
+            return cls("rates")
+        named = FIRST_WRONG.search(name) is not None
         if numbers <= {-1, 1} and -1 in numbers and not named:
             return cls("signs")
-        whole = all(share == int(share) for share in numbers)
-        if not of_steps and whole and (named or max(numbers, default=0) > 1):
+        whole, most = all(share == int(share) for share in numbers), max(numbers, default=0)
+        longest = max(lengths, default=0)
+        # No first wrong step is behind the last step.
+        is_place = 1 < most <= (longest or most) or (longest > 1 and numbers == {-1, 0, 1})
+        if not of_steps and whole and (named or is_place):
             missing = any(map(is_missing, values))
             last = any(share == length for share, length in zip(map(share_of, values), lengths, strict=False))
             # No wrong step is -1, no number, or 0. So 0 is the first step if one of the others occurs.
             from_zero = (-1 in numbers and not last) or (0 in numbers and (missing or -1 in numbers))
             base = 0 if from_zero else 1
-            return cls("first error", base, min(numbers, default=1) >= base)
+            return cls("first error", base, min(numbers, default=1) >= base, 0 in numbers or last)
         if any(not 0 <= share <= 1 for share in numbers):
             raise ValueError("a label is a share in [0, 1], 1 and -1, a word such as correct, or the first wrong step")
         return cls("outcome")
@@ -183,6 +165,8 @@ class Labels:
             marks = [share_of(each) for each in value]
             # Beside -1, 0 is neutral.
             return {"right": [None if mark is None else mark > self.base + 0.5 for mark in marks]}
+        if self.kind == "rates":
+            return {"rates": None if is_missing(value) else [share_of(each) for each in value]}
         share = share_of(value)
         if self.kind == "first error":
             if share is None and not self.unmarked:
@@ -197,7 +181,8 @@ class Labels:
     def words(self) -> str:
         """Say how the labels were read; empty if they say what is right in the usual way."""
         return {
-            "first error": f", the first wrong step counted from {self.base}",
+            "first error": f", the first wrong step counted from {self.base}{'' if self.is_shown else ', as is usual'}",
             "signs": ", 1 for right and -1 for wrong",
             "steps": ", one for each step",
+            "rates": ", a success rate for each step",
         }.get(self.kind, "")

@@ -156,7 +156,7 @@ class Rule:
 
 @dataclass(eq=False)
 class SafeChoice(PoolStrategy):
-    """Use the rule that is surely not worse than one sample, nor than a fixed number of samples of its cost.
+    """Use the rule that is clearly not worse than one sample, nor than a fixed number of samples of its cost.
 
     The rules are best-of-n, both votes and ``learned stopping``, in all settings of their curves, and all calibration
     questions test them. What learns is tested on the half of the questions that it has not learned from. With

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from prmcal.harness.audit.audit import audit
 from prmcal.harness.audit.scored import Scored, Target
-from prmcal.registry.reading.solutions import Fields
+from prmcal.registry.reading.fields import Fields
 from tests.harness.audit import public_samples, public_steps
 from tests.harness.audit.solutions import SOLUTIONS, Files
 

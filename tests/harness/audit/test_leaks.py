@@ -19,7 +19,7 @@ from prmcal.db.overview.ranking import fixed_rivals
 from prmcal.harness.audit import estimates
 from prmcal.harness.audit.scored import rows_of
 from prmcal.harness.audit.training import Labelled, fit_value_head
-from prmcal.registry.reading.solutions import Fields
+from prmcal.registry.reading.fields import Fields
 
 QUESTIONS = 200
 LUCKY = tuple(f"lucky-{number}" for number in range(100))

@@ -14,7 +14,7 @@ import pytest
 from prmcal.errors import DataError
 from prmcal.harness.audit.audit import Audit, audit
 from prmcal.harness.audit.groups import compared_scores
-from prmcal.registry.reading.solutions import Fields
+from prmcal.registry.reading.fields import Fields
 from tests.conftest import Prmcal
 
 Row = dict[str, Any]
@@ -61,6 +61,12 @@ def read(folder: Path, *contents: list[Row], by: str | None = None, **fields: An
         ),
         (lambda p, y: {"score": 1 - p, "correct": y}, {"reverse": True}, "probability"),
         (
+            lambda p, y: {"p_true": f"{1000 * p:.0f}/1000", "label": "resolved" if y else "unresolved"},
+            {},
+            "probability",
+        ),
+        (lambda p, y: {"score": 1 + round(6 * p), "label": "+" if y else "-"}, {"scale": "1-7"}, "grade"),
+        (
             lambda p, y: {"mine": "7" if y else "8", "gold": "7", "score": p},
             {"answer": "mine", "truth": "gold"},
             "probability",
@@ -88,6 +94,8 @@ def test_scales_and_words(
         (lambda p, y: {"score": -9 * float(np.log(p)), "correct": y}, "--as rank, or .* --as rank --reverse"),
         (lambda p, y: {"score": 10 + 5 * p, "correct": y}, "--as rank, or .* --as rank --reverse"),
         (lambda p, y: {"score": 9 * float(np.log(p)), "correct": y}, "--as logit, or .* --as rank"),
+        (lambda p, y: {"score": round(100 * p, 1), "correct": y}, "--as percent, or .* --as rank"),
+        (lambda p, y: {"score": 1 + round(6 * p), "correct": y}, "--as 1-7, or .* --as grade"),
     ],
 )
 def test_what_numbers_cannot_be_is_asked_with_two_commands(
@@ -99,6 +107,67 @@ def test_what_numbers_cannot_be_is_asked_with_two_commands(
     seconds = read(tmp_path, content, scale="rank", reverse="reverse" in options)
     assert seconds.measured.chosen in ("isotonic", "histogram")
     assert "The scores are" not in str(seconds)
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        (lambda p, y: {"p": p, "correct": y}, r"no field is known as the score\..* Name it: --score p \(0\.\d+, 0\."),
+        (lambda p, y: {"confidence": "high", "correct": y}, r"and 'confidence' \('high', 'high', 'high'\) is none"),
+        (lambda p, y: {"score": p, "graded": True}, r"Name it: --label graded \(True, True, True\)"),
+        (lambda p, y: {"score": p, "label": 100 * y}, r"'label' \(\d+, \d+, \d+\) (is none|cannot be read)"),
+        (
+            lambda p, y: {"score": p, "prediction": "yes" if y else "no", "label": "yes"},
+            "Say which: --label label, or --answer prediction --truth label",
+        ),
+    ],
+)
+def test_what_cannot_be_read_names_the_field_its_values_and_the_options(
+    row: Callable[[float, bool], Row], message: str, tmp_path: Path
+) -> None:
+    with pytest.raises(DataError, match=message):
+        read(tmp_path, rows_of(row))
+
+
+def test_a_name_of_a_data_set_is_no_question_and_equal_ids_of_two_are_several(tmp_path: Path) -> None:
+    rows = [{"task": "ab"[place % 2], "id": place // 2, "score": 0.5, "correct": True} for place in range(80)]
+    with pytest.raises(
+        DataError, match=r"'task' \('a', 'b', 'a'\) or 'id' \(0, 0, 1\)\. Say which: --question task or"
+    ):
+        read(tmp_path, rows)
+    assert len(read(tmp_path, rows, question="id").scored.questions) == 80
+
+
+def test_a_list_of_answers_is_one_of_solutions_and_rates_belong_to_steps(tmp_path: Path) -> None:
+    rows = [
+        {"question": f"q {place}", "preds": [7, 8, 7], "scores": [0.1, 0.2, 0.3], "gold": "7"} for place in range(9)
+    ]
+    found = read(tmp_path, rows)
+    assert found.solutions["label"].tolist() == [1, 0, 1] * 9
+    assert found.prefixes["score"].tolist() == [0.1, 0.2, 0.3] * 9
+    steps = [{"question": f"q {place}", "scores": [0.9, 0.5], "labels": [1.0, 0.25]} for place in range(9)]
+    assert read(tmp_path, steps).scored.target == "success rate"
+    assert read(tmp_path, steps).prefixes["label"].tolist() == [1, 0.25] * 9
+    one = [
+        {"question": f"q {row // 4}", "rollout_id": row // 2, "step_index": row % 2, "score": 0.5} for row in range(80)
+    ]
+    assert len(read(tmp_path, [{**row, "correct": True} for row in one]).solutions) == 40
+
+
+@pytest.mark.parametrize(
+    "names", [["question", "sample"], ["problem_id", "attempt"], ["uid", "question"], ["question"]]
+)
+def test_two_files_are_joined_by_their_ids_in_any_order(names: list[str], tmp_path: Path) -> None:
+    rows = [
+        {**row, "sample": place % 3, "attempt": place % 3, "uid": place, "problem_id": row["question"]}
+        for place, row in enumerate(rows_of(lambda p, y: {"score": p, "correct": y}))
+    ]
+    parts = [[{name: row[name] for name in [*names, what]} for row in rows] for what in ("correct", "score")]
+    parts[1] = parts[1] if names == ["question"] else parts[1][::-1]
+    for files in (parts, parts[::-1]):
+        found = read(tmp_path, *files)
+        joined = {(round(row.score, 9), bool(row.label)) for row in found.prefixes.itertuples()}
+        assert joined == {(round(row["score"], 9), row["correct"]) for row in rows}
 
 
 @pytest.mark.parametrize(
@@ -172,6 +241,8 @@ def test_several_llms_and_data_sets_are_no_pool_and_scores_are_compared(tmp_path
     assert list(found.groups) == ["A", "B"]
     assert {len(group.solutions) for group in found.groups.values()} == {120}
     assert "2 groups by 'llm', which are not one pool" in " ".join(str(found).split())
+    scorers = [{**row, "Judge": name} for name in "AB" for row in rows_of(lambda p, y: {"score": p, "correct": y})]
+    assert list(read(tmp_path, scorers).groups) == ["A", "B"]
     other = [{"id": place % 40, "benchmark": "xy"[place // 40], "score": 0.5, "correct": True} for place in range(80)]
     assert len(read(tmp_path, other).scored.questions) == 80
     both = rows_of(lambda p, y: {"score": p, "reward": 0.5, "correct": y})

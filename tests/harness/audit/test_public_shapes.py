@@ -11,8 +11,8 @@ import pytest
 from prmcal.errors import DataError
 from prmcal.harness.audit.audit import audit
 from prmcal.harness.audit.scored import scored
+from prmcal.registry.reading.fields import Fields
 from prmcal.registry.reading.records import read_records
-from prmcal.registry.reading.solutions import Fields
 from tests.conftest import ROOT
 from tests.harness.audit.public import PAGE, SHAPES, Public, written
 from tests.harness.audit.solutions import SOLUTIONS, Solution

@@ -16,8 +16,8 @@ import pytest
 from prmcal.errors import DataError
 from prmcal.harness.audit.audit import Audit, audit
 from prmcal.harness.audit.scored import Scored, scored
+from prmcal.registry.reading.fields import Fields
 from prmcal.registry.reading.records import read_records
-from prmcal.registry.reading.solutions import Fields
 from tests.conftest import ROOT
 from tests.harness.audit import files
 

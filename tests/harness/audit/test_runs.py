@@ -12,7 +12,7 @@ from prmcal.db import catalog
 from prmcal.db.run_folder import published_path
 from prmcal.errors import DataError, PrmcalError
 from prmcal.harness.audit.audit import audit
-from prmcal.registry.reading.solutions import Fields
+from prmcal.registry.reading.fields import Fields
 from tests.conftest import PLUGINS, Prmcal
 from tests.harness.audit import files
 

@@ -20,7 +20,7 @@ from prmcal.harness.audit.training import HeadlessPRM, fit_value_head, labelled,
 from prmcal.registry.models.checkpoints import NANO_FOLDER
 from prmcal.registry.nano.problems import MODULUS, generate_split, render_step
 from prmcal.registry.plugins import prms
-from prmcal.registry.reading.solutions import Fields
+from prmcal.registry.reading.fields import Fields
 from tests.conftest import Prmcal
 from tests.harness.merging.nano_run import nano_run
 

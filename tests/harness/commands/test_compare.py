@@ -100,8 +100,7 @@ def test_the_command_says_which_differences_are_real(prmcal: Prmcal, finished: P
     lines = done.stdout.splitlines()
     assert lines[:2] == [f"A  #1 {RAW}", f"B  #2 {FITTED}"]
     rows = catalog.leaderboard(finished / "leaderboard.duckdb").set_index("cell_id")
-    prefixes = int(rows.loc[RAW, "rows"])
-    assert f"Paired over the same 40 questions, with {prefixes:,} prefixes." in lines
+    assert "Paired over the same 40 questions." in lines
     # Without terminal prefixes, and with them.
     brier, _ = [line for line in lines if line.startswith("brier ")]
     difference = rows.loc[FITTED, "brier"] - rows.loc[RAW, "brier"]
@@ -153,7 +152,6 @@ def test_any_two_cells_of_a_data_set_are_compared_and_not_adjusted(finished: Pat
 
 def test_the_same_calibrator_on_two_prms_shares_its_prefixes(finished: Path) -> None:
     found = compared(finished, RAW, STRICT)
-    assert found["prefixes_a"] == found["prefixes_b"]
     rows = catalog.leaderboard(finished / "leaderboard.duckdb").set_index("cell_id")
     assert found["metrics"]["brier"]["difference"] == pytest.approx(rows.loc[STRICT, "brier"] - rows.loc[RAW, "brier"])
     signed = found["metrics"]["signed_error"]

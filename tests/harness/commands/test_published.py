@@ -17,9 +17,9 @@ from prmcal.errors import DataError, StorageError
 from prmcal.harness.audit.scored import scored
 from prmcal.harness.cli.export import write_success_rates
 from prmcal.registry.plugins import datasets, llms, prms
+from prmcal.registry.reading.fields import Fields
 from prmcal.registry.reading.files import read_files
 from prmcal.registry.reading.records import read_records
-from prmcal.registry.reading.solutions import Fields
 from tests.conftest import PLUGINS, Prmcal
 
 SYNTHETIC = PLUGINS / "synthetic.py"
