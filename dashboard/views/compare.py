@@ -18,7 +18,7 @@ from prmcal.db.charts import BLUE, GREY, RUST, Series, legend
 from prmcal.db.metrics import RANKING_METRIC, Leaderboard, Metrics
 from prmcal.db.queries.two_cells import CellComparison
 from prmcal.db.text.board import comparison_board, questions_board
-from prmcal.db.text.formats import LEADERBOARDS
+from prmcal.db.text.formats import LEADERBOARDS, typeset
 from prmcal.errors import ArtifactError, IncomparableCellsError
 
 _DECISIVE = {"calibration": RANKING_METRIC, "scaling": "accuracy", "league": "area"}
@@ -56,7 +56,7 @@ def show(path: Path) -> None:
     with st.expander(f"All {len(found.table)} metrics in numbers"):
         board = comparison_board(found, described.title)
         st.caption(formats.escaped(board.legend))
-        show_table({each.title: [formats.escaped(text) for text in each.values] for each in board.columns})
+        show_table({each.title: [formats.escaped(typeset(text)) for text in each.values] for each in board.columns})
     _questions(context.context_of(path), found)
 
 
@@ -121,9 +121,7 @@ def _questions(here: context.Context, found: CellComparison) -> None:
         for name, text in zip(names.values, texts.values, strict=True)
     ]
     columns = {
-        each.title[:1].upper() + each.title[1:].replace("-", _MINUS): formats.texts(
-            value.replace("-", _MINUS) if value.startswith("-") else value for value in each.values
-        )
+        each.title[:1].upper() + each.title[1:].replace("-", _MINUS): formats.texts(map(typeset, each.values))
         for each in others
     }
     show_table({"Question": links, **columns})

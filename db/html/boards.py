@@ -1,7 +1,6 @@
 """The answer of a run, its leaderboard and its league as HTML, for the pages of a run. Templates escape all texts."""
 
 import math
-import re
 from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
@@ -11,7 +10,7 @@ from prmcal.db.overview.competition import Cell, Competition, Row
 from prmcal.db.overview.types import League, Overview
 from prmcal.db.text import answer, overview
 from prmcal.db.text.board import Board
-from prmcal.db.text.formats import SYMBOLS, interval, number
+from prmcal.db.text.formats import SYMBOLS, interval, number, typeset
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -27,7 +26,6 @@ _STEPS = (
     (1.1, "#F1F1F1"),
     (math.inf, "#F7CBA4"),
 )
-_NO_BREAK = "\N{NO-BREAK SPACE}"
 _TICKS, _LOWEST = 6, -0.5  # an interval of a share may end far below 0
 Link = Callable[[str], str]
 """The address of a name or of an identifier; an empty address makes no link."""
@@ -137,15 +135,9 @@ def template(name: str, *folders: Path) -> "Template":
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["typeset"] = _typeset
+    environment.filters["typeset"] = typeset
     environment.filters["split_interval"] = _split_interval
     return environment.get_template(name)
-
-
-def _typeset(text: str) -> str:
-    """Put true minus signs before numbers, and keep the ends of an interval on one line."""
-    signed = re.sub(r"(?<!\w)-(?=\d)", "\N{MINUS SIGN}", text)
-    return re.sub(r"(\[\S+,) (\S+\])", rf"\1{_NO_BREAK}\2", signed)
 
 
 def _split_interval(text: str) -> Any:

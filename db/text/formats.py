@@ -3,6 +3,7 @@
 Names and reasons come from grids and plugins, so they must be escaped in LaTeX.
 """
 
+import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -34,6 +35,12 @@ with Path(__file__).with_name("words.toml").open("rb") as _file:
 def number(value: float, digits: int = 3, *, signed: bool = False) -> str:
     """Return a number with some decimal places, and with a plus sign if `signed`. A rounded 0 has no minus sign."""
     return f"{value:{'+' if signed else ''}z,.{digits}f}"
+
+
+def typeset(text: str) -> str:
+    """Return a text with true minus signs before numbers, and with both ends of an interval on one line."""
+    signed = re.sub(r"(?<!\w)-(?=\d)", "\N{MINUS SIGN}", text)
+    return re.sub(r"(\[\S+,) (\S+\])", "\\1\N{NO-BREAK SPACE}\\2", signed)
 
 
 def amount(value: float) -> str:
