@@ -65,6 +65,11 @@ def engine_for(path: Path, *, read_only: bool = False, reads: Path | None = None
         connection.execute("SET allowed_directories = $folders", {"folders": folders})
         connection.execute("SET enable_external_access = false")
 
+    @sa.event.listens_for(engine, "handle_error")
+    def give_up(context: Any) -> None:
+        # After a fatal error, such as a full disk in a checkpoint, DuckDB refuses everything, a rollback too.
+        context.is_disconnect |= "FATAL" in str(context.original_exception)
+
     return engine
 
 

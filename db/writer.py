@@ -18,7 +18,7 @@ import os
 import shutil
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,7 +31,7 @@ from prmcal.db import tables
 from prmcal.db.queries.health import check_health
 from prmcal.db.reader import connect, engine_for, folder_in_the_way, prepare_layout
 from prmcal.db.run_folder import published_path
-from prmcal.errors import DamagedDatabaseError, DatabaseStorageError, LoadError
+from prmcal.errors import DamagedDatabaseError, DatabaseStorageError, LoadError, MissingDatabaseError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -80,20 +80,22 @@ class Writer:
         """Open the file for the block, commit and close. Either everything is stored or nothing.
 
         Keep the block short: call ``record`` and ``load`` in it, and compute nothing.
+
+        Raises a MissingDatabaseError if the file is gone.
         """
-        with connect(self._engine, self.path, self._patience) as connection, connection.begin():
+        with self._connected() as connection, connection.begin():
             connection.exec_driver_sql(f"SET memory_limit = '{_MEMORY}'")
             connection.exec_driver_sql(f"SET threads = {min(_THREADS, os.cpu_count() or 1)}")
             yield Transaction(connection)
 
     def loaded_jobs(self) -> set[str]:
         """Return the keys of the jobs whose artifacts are in the database."""
-        with connect(self._engine, self.path, self._patience) as connection:
+        with self._connected() as connection:
             return set(connection.execute(sa.select(tables.Job.job_key).where(tables.Job.status == "done")).scalars())
 
     def finished_cells(self) -> dict[str, str | None]:
         """Return the keys of the jobs that measured the finished cells, by the sorted ids of the cells."""
-        with connect(self._engine, self.path, self._patience) as connection:
+        with self._connected() as connection:
             query = (
                 sa.select(tables.Cell.cell_id, tables.Cell.job_key)
                 .where(tables.Cell.status == "done")
@@ -120,7 +122,7 @@ class Writer:
     def _completed(self) -> Iterator[None]:
         """Let the block read or move the file, which is complete and closed then."""
         try:
-            with connect(self._engine, self.path, self._patience) as connection:
+            with self._connected() as connection:
                 connection.execution_options(isolation_level="AUTOCOMMIT")
                 connection.exec_driver_sql("CHECKPOINT")  # The file is complete when it is closed.
             yield
@@ -128,6 +130,12 @@ class Writer:
             raise folder_in_the_way(self.published) from error
         except OSError as error:
             raise DatabaseStorageError(f"{self.published} cannot be written: {error.strerror}.") from error
+
+    def _connected(self) -> AbstractContextManager[sa.Connection]:
+        if not self.path.exists():  # DuckDB would make a new file, without tables.
+            why = "its folder was removed or renamed. Give it its old name, and run the same command again."
+            raise MissingDatabaseError(f"{self.path} is gone: {why}")
+        return connect(self._engine, self.path, self._patience)
 
     def _prepare(self) -> None:
         with connect(self._engine, self.path, self._patience) as connection, connection.begin():

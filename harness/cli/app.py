@@ -132,10 +132,26 @@ def run_command() -> None:
         app()
     except PrmcalError as error:
         _refuse(str(error))
-    except OSError as error:  # a path that no file can have, or a folder that may not be opened
-        if error.filename is None:
-            raise
-        _refuse(f"{error.filename}: {error.strerror}. Give another path, or correct this one.")
+    except Exception as error:
+        if message := _message(error):
+            _refuse(message)
+        raise
+
+
+_NO_MEMORY = ("can't start new thread", "failed to map segment", "allocate memory", "bad_alloc", "Out of Memory")
+
+
+def _message(error: BaseException) -> str:
+    """Return what to say of an error that the machine is the cause of; nothing for an error in prmcal."""
+    if isinstance(error, MemoryError) or any(words in str(error) for words in _NO_MEMORY):
+        return (
+            f"There is not enough memory ({str(error) or type(error).__name__}). Use fewer --workers, end other "
+            "programs or raise the limit (`ulimit -v`), then run the same command again: finished work is kept."
+        )
+    if isinstance(error, OSError) and error.filename is not None:
+        # A path that no file can have, or a folder that may not be opened.
+        return f"{error.filename}: {error.strerror}. Give another path, or correct this one."
+    return ""
 
 
 def _refuse(message: str) -> NoReturn:

@@ -314,12 +314,20 @@ def test_a_file_of_another_program_is_not_touched(tmp_path: Path) -> None:
         Writer(path)
 
 
+def test_a_folder_that_is_renamed_in_use_is_named_and_not_made_again(writer: Writer, tmp_path: Path) -> None:
+    moved = writer.path.parent.rename(tmp_path.with_name(f"{tmp_path.name}-moved"))
+    with pytest.raises(MissingDatabaseError, match="removed or renamed"), writer.transaction():
+        pass
+    assert not writer.path.exists() and (moved / writer.path.name).exists()
+
+
 def test_an_absent_file_says_what_to_do(tmp_path: Path) -> None:
     with pytest.raises(MissingDatabaseError, match="Run a grid into this folder first"):
         catalog.jobs(published_path(tmp_path))
 
 
-def test_a_full_disk_is_an_error_of_its_own_and_keeps_what_was_stored(writer: Writer, tmp_path: Path) -> None:
+@pytest.mark.parametrize("rows", [300, 60], ids=["in a commit", "in a checkpoint"])
+def test_a_full_disk_is_an_error_of_its_own_and_keeps_what_was_stored(writer: Writer, rows: int) -> None:
     record(writer, [Job(job_key="kept", kind="fit", parameters={}, status="done")])
     writer.publish()
     code = """
@@ -336,17 +344,19 @@ def test_a_full_disk_is_an_error_of_its_own_and_keeps_what_was_stored(writer: Wr
         text = "".join(chr(33 + i * i % 90) for i in range(500))
         try:
             for part in range(20):
-                rows = [Question(question_id=f"{part}-{i}", text=text * i, **place) for i in range(300)]
+                rows = [Question(question_id=f"{part}-{i}", text=text * i, **place) for i in range(int(sys.argv[2]))]
                 with writer.transaction() as transaction:
                     transaction.record(rows)
+                writer.publish()
         except DatabaseStorageError as error:
             print(error)
     """
-    process = run_python(code, writer.path)
+    process = run_python(code, writer.path, Path(str(rows)))
     message = process.communicate()[0]
     assert process.returncode == 0
     assert "cannot be written" in message
     assert "Free some space" in message
+    assert ("checkpoint" in message) is (rows == 60)
     assert list(catalog.jobs(writer.published)["job_key"]) == ["kept"]
     assert list(catalog.jobs(Writer(writer.path).path)["job_key"]) == ["kept"]
 
