@@ -55,7 +55,7 @@ class ExitCode(IntEnum):
     BAD_INPUT = 2
     """An argument, a file or a folder was wrong. The message says what to do. Nothing was done."""
     FAILED_CELLS = 3
-    """The grid was run to its end, but cells failed, and `prmcal status` says why."""
+    """The grid was run to its end, but cells or a grader failed, and `prmcal status` says why."""
     FAILED_CHECKS = 4
     """A check of `prmcal check` or `prmcal rebuild --check` failed, a grid needs what `prmcal doctor` did not find, or
     the PRM of `prmcal train-prm` ranks too badly."""
