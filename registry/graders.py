@@ -77,6 +77,8 @@ class LetterGrader(_EachAnswer):
     letters are read.
     """
 
+    version = "2"
+
     def compare(self, answer: str, question: Question) -> Graded:
         """Compare an answer with the reference of its question."""
         letters = letters_of(answer, question.options)

@@ -38,25 +38,14 @@ _NOTABLE_SHARE = 0.05
 READ, GRADER = "read: ", "grader: "
 """Begin of the name of a check that counts the answers that were found in one way, such as ``read: boxed``."""
 
+_REASONS = ("timed out", "unknown words", "ambiguous comma")
+"""Verdicts that say why the grader did not decide."""
+
 _CHECKS = (
-    *(
-        "unread",
-        "timed out",
-        "unknown words",
-        "ambiguous comma",
-        "undecided",
-        "constant rewards",
-        "ranking",
-        "best-of-N",
-        "vote",
-        "cut off",
-        "single step",
-    ),
+    *("unread", *_REASONS, "undecided", "constant rewards", "ranking", "best-of-N", "vote", "cut off", "single step"),
     *("all right", "all wrong", "equal answers", "no bare question"),
 )
 """The checks, the most serious first."""
-_UNDECIDED = {"unread": "unparsed"} | {name: name for name in ("timed out", "unknown words", "ambiguous comma")}
-"""Checks of the solutions on which the grader did not decide, and their verdict. Each verdict is a reason."""
 
 _EXAMPLES, _EXAMPLE_CHARACTERS, _LOOKED_AT = 2, 80, 50
 _CUT_OFF = ("length", "thought")
@@ -111,18 +100,17 @@ def _solutions(connection: sa.Connection) -> Iterator[HealthCheck]:
     """Count the solutions without an answer that could be read, those cut off, and those with a single step."""
     source = sa.join(Trajectory, Job, Job.job_key == Trajectory.job_key)
     conditions = {
-        **{check: Trajectory.verdict == verdict for check, verdict in _UNDECIDED.items()},
+        "unread": Trajectory.verdict == "unparsed",
+        **{reason: Trajectory.verdict == reason for reason in _REASONS},
         "cut off": Trajectory.finish_reason.in_(_CUT_OFF),
         "single step": Trajectory.steps == 1,
     }
     for part, check, count, total in _counted(connection, source, Job.columns(*_DATA), conditions):
-        severity: Severity = "notable" if count > _NOTABLE_SHARE * total else "fine"
+        severity: Severity = "notable" if count > _NOTABLE_SHARE * total or check in _REASONS else "fine"
         if check == "unread" and count > MOST_UNREAD * total:
             severity = "misleading"
-        if check in _UNDECIDED and check != "unread":
-            severity = "notable"
-        examples = json.dumps(_examples(connection, part, check) if check in _UNDECIDED and count else ())
-        if count or check in ("unread", "cut off", "single step"):
+        examples = json.dumps(_examples(connection, part, check) if check in ("unread", *_REASONS) and count else ())
+        if count or check not in _REASONS:
             yield HealthCheck(check=check, **part, count=count, total=total, severity=severity, examples=examples)
 
 
@@ -176,7 +164,7 @@ def _examples(connection: sa.Connection, part: dict[str, str], check: str) -> li
         sa.select(column)
         .join(Job, Job.job_key == Trajectory.job_key)
         .where(*(getattr(Job, name) == value for name, value in part.items()))
-        .where(Trajectory.verdict == _UNDECIDED[check], column.is_not(None))
+        .where(Trajectory.verdict == {"unread": "unparsed"}.get(check, check), column.is_not(None))
         .order_by(Trajectory.question_id, Trajectory.trajectory)
         .limit(_LOOKED_AT)
     )

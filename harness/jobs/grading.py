@@ -17,10 +17,10 @@ from prmcal.harness.jobs.parameters import PluginReference
 from prmcal.harness.jobs.plugin_calls import plugin_guard
 from prmcal.harness.jobs.rollout import PrefixOfTrajectory, completion_of, measured_prefixes
 from prmcal.registry.contracts.data import GIVEN, Completion, Question
-from prmcal.registry.contracts.grader import UNDECIDED, Graded, GradingRequest
+from prmcal.registry.contracts.grader import Graded, GradingRequest
 from prmcal.registry.contracts.results import require, require_length
 from prmcal.registry.datasets.success_rates import SuccessRates
-from prmcal.registry.grading import Answer, Verdict, find_answer
+from prmcal.registry.grading import UNDECIDED, Answer, Verdict, find_answer
 from prmcal.registry.messages import shown
 from prmcal.steps import join_steps, text_so_far
 

@@ -61,7 +61,7 @@ class Dataset(Plugin, ABC):
     def grader_version(self) -> str:
         """The version of the grader, part of the keys of all graded work. It changes when a verdict can change."""
         version = grader_version(self.grading)
-        return version if self.answers == BOXED else f"{version}, answers {json.dumps(self.answers)}"
+        return version if self.answers == BOXED else f"{version}, answers 2 {json.dumps(self.answers)}"
 
 
 def content_hash(questions: Sequence[Question], references: bool = True) -> str:

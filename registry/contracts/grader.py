@@ -10,9 +10,6 @@ from prmcal.registry.contracts.data import Question
 from prmcal.registry.contracts.plugin import Plugin
 from prmcal.registry.grading.processes import Verdict
 
-UNDECIDED: tuple[Verdict, ...] = ("unparsed", "timed out", "failed", "unknown words", "ambiguous comma")
-"""Verdicts of a grader that could not read an answer, or not decide. They count as wrong."""
-
 
 @dataclass(frozen=True, slots=True)
 class GradingRequest:

@@ -6,10 +6,11 @@ separate process with limits on time and memory. The grading process never evalu
 """
 
 from prmcal.registry.grading.extraction import Answer, Answers, extract_answer, find_answer, without_working
-from prmcal.registry.grading.processes import Verdict
+from prmcal.registry.grading.processes import UNDECIDED, Verdict
 from prmcal.registry.grading.rules import Grading, any_of, grade_answer, grader_version
 
 __all__ = [
+    "UNDECIDED",
     "Answer",
     "Answers",
     "Grading",

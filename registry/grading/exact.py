@@ -20,23 +20,15 @@ def exact_number(text: str) -> Fraction | None:
     if match is None:
         return None
     sign, decimal, divisor, whole, numerator, denominator = match.groups()
-    if decimal is not None:
-        below = int(divisor or 1)
-        ratio = Fraction(decimal) / below if below else None
-    else:
-        below = int(denominator)
-        ratio = Fraction(int(numerator), below) + int(whole or 0) if below else None
-    return -ratio if sign == "-" and ratio is not None else ratio
+    below = int(divisor or denominator or 1)
+    ratio = Fraction(decimal or int(numerator)) / (below or 1) + int(whole or 0)
+    return None if not below else -ratio if sign == "-" else ratio
 
 
 def with_decimal_comma(text: str) -> Fraction | None:
     """Return the value of a number such as 1.234,5, where the comma stands before the decimals, else None."""
     matches = PATTERNS["decimal comma"].fullmatch(text)
     return Fraction(text.replace(".", "").replace(",", ".")) if matches else None
-
-
-_FRACTION = re.compile(r"\\[dt]?frac\{(-?\d+)\}\{(\d+)\}")
-_PLAIN_NUMBER = re.compile(r"[-+]?(\d{1,30}(\.\d{1,30})?|\.\d{1,30})(/\d{1,30})?")
 
 
 def equal_in_plain_spelling(answer: str, reference: str) -> bool:
@@ -50,12 +42,12 @@ def equal_in_plain_spelling(answer: str, reference: str) -> bool:
 
 def _normalise(text: str) -> str:
     text = text.strip().strip("$").rstrip(".").replace("\\!", "").replace("\\,", "").replace(" ", "")
-    text = _FRACTION.sub(r"\1/\2", text)
+    text = PATTERNS["plain fraction"].sub(r"\1/\2", text)
     return re.sub(r"(?<=\d),(?=\d{3}(\D|$))", "", text)
 
 
 def _number(text: str) -> Fraction | None:
-    if not _PLAIN_NUMBER.fullmatch(text):
+    if not PATTERNS["plain number"].fullmatch(text):
         return None
     numerator, _, denominator = text.partition("/")
     if not denominator:

@@ -102,7 +102,6 @@ def without_working(reference: str) -> str:
     return (mark and answer.strip()) or _boxed(reference) or reference
 
 
-_BOX = re.compile(r"\\(?:boxed|fbox|framebox)(?![a-zA-Z])\s*(\{|[-+]?[\w.,/]*\w|\\[a-zA-Z]+(?:\{[^{}]*\}|\d)*)?")
 _MOST_BOXES = 1000
 """Texts with more boxes are degenerate. The last ones are read."""
 
@@ -112,7 +111,7 @@ def _boxed(text: str) -> str | None:
     closed = _closing_braces(text)
     listed: list[tuple[str, str]] = []
     begin = len(text)
-    for box in list(_BOX.finditer(text))[-_MOST_BOXES:][::-1]:
+    for box in list(PATTERNS["box"].finditer(text))[-_MOST_BOXES:][::-1]:
         found, end = box[1] or "", box.end()
         if found == "{":
             last = closed.get(end - 1)
@@ -123,14 +122,11 @@ def _boxed(text: str) -> str | None:
             break
         begin = box.start()
         head = text[max(0, begin - 20) : begin]
-        size, sign, name = (
-            PATTERNS["size"].match(text, end),
-            PATTERNS["sign"].search(head),
-            PATTERNS["name before"].search(head),
-        )
-        found = f"{found} {size[1]}" if size else found
-        if sign:
+        if size := PATTERNS["size"].match(text, end):
+            found = f"{found} {size[1]}"
+        if sign := PATTERNS["sign"].search(head):
             found = (sign[1] or sign[2]) + (found if re.fullmatch(r"[\w.\\{}/ ]+", found) else f"({found})")
+        name = PATTERNS["name before"].search(head)
         listed.insert(0, (name[1] if name else "", found))
     names = [name for name, _ in listed]
     named = len(listed) > 1 and all(names) and len(set(names)) == len(names)
@@ -158,11 +154,6 @@ def _phrases(nouns: str, verbs: str = "") -> re.Pattern[str]:
 
 
 _PHRASE = _phrases("<NOUNS>")
-_MATHS = re.compile(r"(\${1,2})(?=\S)(.+?)\1(?!\d)|\\\((.+?)\\\)|\\\[(.+?)\\\]", re.DOTALL)
-_GOES_ON = re.compile(r"[ \t]*(?:[-+*/^=,(]|\w)")
-_END = re.compile(
-    r"\n|\u3002|[.!?;](?=[*_)\"']*(?:\s|$))|(?:,|\s)\s*(?:because|since|so|which|as|where)\s", re.IGNORECASE
-)
 _AROUND = " \t\r\n.*_:,\uff1a\u3002\"'`\u201c\u201d"
 _LONGEST = 1000
 """In characters. A longer text behind a phrase is no answer."""
@@ -170,18 +161,16 @@ _LONGEST = 1000
 
 def _phrase(text: str, phrases: re.Pattern[str] = _PHRASE) -> str | None:
     """Return what stands in the last tag <answer>, or else behind the last phrase."""
-    tags = [
-        tag for tag in PATTERNS["tag"].findall(text[-_LONGEST:]) if tag and not PATTERNS["placeholder"].fullmatch(tag)
-    ]
+    tags = [tag for tag in PATTERNS["tag"].findall(text) if not PATTERNS["placeholder"].fullmatch(tag)]
     if tags:
         return _boxed(tags[-1]) or tags[-1].strip(_AROUND)
     for phrase in reversed(list(phrases.finditer(text))):
         rest = text[phrase.end() : phrase.end() + _LONGEST].lstrip(_AROUND)
-        maths = _MATHS.match(rest)
-        if maths and not _GOES_ON.match(rest, maths.end()):
+        maths = PATTERNS["formula"].match(rest)
+        if maths and not PATTERNS["goes on"].match(rest, maths.end()):
             rest = maths[2] or maths[3] or maths[4]
         else:
-            rest = _END.split(rest, maxsplit=1)[0]
+            rest = PATTERNS["end of an answer"].split(rest, maxsplit=1)[0]
         rest = _boxed(rest) or rest.strip(_AROUND)
         if rest:
             return rest
@@ -199,13 +188,8 @@ def _hashes(text: str) -> str | None:
     return None
 
 
-_NUMBER = re.compile(
-    r"(?<![\w.])[-+\u2212]?(?:\\[dt]?frac\{\d+\}\{\d+\}|(?<![(\[{,])\d{1,3}(?:\.\d{3})+,\d+|(?<![(\[{,])\d+,(?:\d{1,2}|\d{4,})(?![\d,)\]}/])|\$?\d+(?:,\d{3})*(?:\.\d+)?(?:/\d+)?(?:[eE][-+]?\d+)?|\.\d+)"
-)
-
-
 def _last_number(text: str) -> str | None:
-    found = _NUMBER.findall(text)
+    found = PATTERNS["number in a text"].findall(text)
     return found[-1].replace("$", "") if found else None
 
 

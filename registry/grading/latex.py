@@ -10,7 +10,7 @@ from fractions import Fraction
 from functools import lru_cache
 
 from prmcal.registry.grading.exact import exact_number
-from prmcal.registry.grading.units import PATTERNS, SIZES, TABLES, TURNING, Unit, Words, compiled, words_of
+from prmcal.registry.grading.units import PATTERNS, SIZES, TABLES, TURNING, Words, compiled, words_of
 
 _SYMBOLS = str.maketrans({character: text for text, all_ in TABLES["characters"].items() for character in all_})
 _STAGES = {
@@ -49,11 +49,12 @@ def spelled(text: str, beside_number: bool = False) -> Spelled:
 
     Beside a plain number, letters behind a number are units, as in "12 m/s". Elsewhere they can be names.
     """
-    text = respelled(_ascii(text).strip(), "wrappers")
+    text = without_wrappers(text)
+    if said := _whole(re.sub(r"\\text\s*\{([^{}]*)\}", r"\1", text).strip()):
+        return Spelled("", said, Words())
     text, condition, parameter = _without_condition(text)
-    angles = PATTERNS["angle"].search(text)
     text = respelled(respelled(text, "units"), "notation")
-    if angles:
+    if PATTERNS["angle"].search(text):
         text = respelled(text, "degrees")
     text = PATTERNS["degree"].sub("", text).strip()
     if PATTERNS["separate"].search(text):  # The commas of thousands in a list have no space behind them.
@@ -75,13 +76,17 @@ def spelled(text: str, beside_number: bool = False) -> Spelled:
     base = 0
     if residue := PATTERNS["residue"].fullmatch(text):
         value, modulus = map(int, residue.groups())
-        text, words = str(value % modulus if modulus else value), Words(Unit(((f"mod {modulus}", 1),), Fraction(1)))
+        text, words = str(value % modulus if modulus else value), Words(((f"mod {modulus}", 1),))
     elif number := PATTERNS["base"].fullmatch(text):
         base = _BASES.index(number[2]) + 2 if number[2] in _BASES else int(number[2]) if number[2].isdigit() else 0
         base = base if 2 <= base <= 36 and all(int(digit, 36) < base for digit in number[1].strip("-")) else 0
         text = number[1] if base else text
-    whole = (value for value, pattern in _WHOLE.items() if pattern.fullmatch(text))
-    return Spelled(name.replace(" ", ""), next(whole, text), words, condition, parameter, base, claims)
+    return Spelled(name.replace(" ", ""), _whole(text) or text, words, condition, parameter, base, claims)
+
+
+def _whole(text: str) -> str:
+    """Return what a whole answer in words is in mathematics."""
+    return next((value for value, pattern in _WHOLE.items() if pattern.fullmatch(text)), "")
 
 
 def respelled(text: str, stage: str) -> str:
@@ -91,52 +96,52 @@ def respelled(text: str, stage: str) -> str:
     return text
 
 
-def _ascii(text: str) -> str:
-    """Replace Unicode mathematics, such as fractions, powers and Greek letters, by LaTeX."""
-    return text if text.isascii() else "".join(map(_in_latex, text)).replace("}^{", "").replace("}_{", "")
+def without_wrappers(text: str) -> str:
+    """Return an answer in LaTeX, without what stands around it and changes nothing."""
+    if not text.isascii():
+        text = "".join(map(_in_latex, text)).replace("\0^{", "").replace("\0_{", "").replace("\0", "}")
+    return respelled(text.strip(), "wrappers")
 
 
 def _in_latex(character: str) -> str:
-    name, other = unicodedata.name(character, ""), unicodedata.normalize("NFKC", character).translate(_SYMBOLS)
+    """Return a Unicode character in LaTeX. The end of a power or index is a null, so that neighbours can be joined."""
     kind = unicodedata.decomposition(character).partition(" ")[0]
-    if character.isascii() or kind == "<circle>":  # A number in a circle is the mark of a list, and no number.
+    if kind == "<circle>":  # A number in a circle is the mark of a list, and no number.
         return character
-    if kind in ("<super>", "<sub>"):
-        return f"{'^' if kind == '<super>' else '_'}{{{other}}}"
-    if kind == "<fraction>":
-        return "\\frac{{{}}}{{{}}}".format(*other.split("/")) if other[-1] != "/" else other
-    if character.isdecimal():
-        return str(unicodedata.decimal(character))
-    if name.startswith("GREEK ") and "LETTER" in name and len(name.split()) == 4:
-        letter = name.split()[-1].lower().replace("lamda", "lambda")
-        return f"\\{letter.capitalize() if 'CAPITAL' in name else letter} "
-    return character.translate(_SYMBOLS) if ord(character) in _SYMBOLS else other
+    text = unicodedata.normalize("NFKC", character.translate(_SYMBOLS)).translate(_SYMBOLS)
+    if kind == "<fraction>" and not text.endswith("/"):
+        return "\\frac{{{}}}{{{}}}".format(*text.split("/"))
+    return f"{'^' if kind == '<super>' else '_'}{{{text}\0" if kind in ("<super>", "<sub>") else text
 
 
 def _without_condition(text: str) -> tuple[str, str, str]:
     r"""Return a text without the condition at its end, the condition, and the parameter that it declares an integer."""
     found = PATTERNS["condition"].search(text)
-    if not found or not text[: found.start()].strip() or ("\\ne" in found[0] and PATTERNS["relation"].search(text)):
+    head = text[: found.start()].rstrip("\\ ") if found else ""
+    if (
+        not found
+        or not head
+        or (found[2] and (PATTERNS["relation"].search(head) or ("=" in head and "\\ne" not in found[0])))
+    ):
         return text, "", ""
     declared = PATTERNS["declared"].search(found[0])
     parameter = next(filter(None, declared.groups())) if declared else ""
-    return text[: found.start()].rstrip("\\ "), found[0].strip(), parameter
+    return head, found[0].strip(), parameter
 
 
 def _without_words(text: str, beside_number: bool) -> tuple[str, Words]:
     """Return a text without the words at its end. A sum such as 3 hours 15 minutes is in its last unit."""
     terms = list(PATTERNS["term"].finditer(text))
     if len(terms) > 1 and "".join(term[0] for term in terms) == text:
-        units = [words_of(term[2] or term[3]).unit for term in terms]
+        units = [words_of(term[2] or term[3]) for term in terms]
         numbers = [exact_number(term[1]) for term in terms]
-        last = units[-1]
-        if last and all(unit and unit.dimensions == last.dimensions for unit in units) and None not in numbers:
-            total = sum(number * unit.size for number, unit in zip(numbers, units, strict=True) if unit and number)
-            return str(total / last.size), Words(last)
+        if len({unit.dimensions for unit in units}) == 1 and units[0].dimensions and None not in numbers:
+            total = sum(number * unit.size for number, unit in zip(numbers, units, strict=True) if number)
+            return str(total / units[-1].size), units[-1]
     for kind in ("in text", "in words", "in other scripts", "at number", *["in symbols"] * beside_number):
         if found := PATTERNS[f"unit {kind}"].search(text):
             words = words_of(found[1])
-            if kind not in ("at number", "in symbols") or (words.unit and not words.left):
+            if kind not in ("at number", "in symbols") or (words.dimensions and not words.left):
                 return _times(text[: found.start()], words.factor), words
     return text, Words()
 
@@ -182,7 +187,9 @@ def _end_of_chain(text: str) -> tuple[str, tuple[tuple[str, str], ...]]:
     named = bool(PATTERNS["NAME"].fullmatch(first))
     parts = [part for part in (between if named else [first, *between]) if not PATTERNS["letters"].search(part)]
     whole = named or (len(parts) > len(between) and not PATTERNS["letters"].search(last))
-    if not parts or not whole or PATTERNS["no chain"].search(text):
+    numbers = {exact_number(part) for part in (*parts, last)} - {None}
+    chain = between if named else parts
+    if not chain or not whole or len(numbers) > 1 or PATTERNS["no chain"].search(text):
         return text, ()
     return f"{first} = {last}" if named else last, tuple((part, last) for part in parts)
 
@@ -205,11 +212,12 @@ def in_same_unit(given: Spelled, expected: Spelled) -> tuple[str, str] | None:
         return None
     if given.base and expected.base:
         return str(int(given.text, given.base)), str(int(expected.text, expected.base))
-    if not given.words.unit or not expected.words.unit or given.words.unit == expected.words.unit:
+    units = given.words, expected.words
+    if not units[0].dimensions or not units[1].dimensions or units[0] == units[1]:
         return _renamed(given, expected), expected.text
-    if given.words.unit.dimensions != expected.words.unit.dimensions:
+    if units[0].dimensions != units[1].dimensions:
         return None
-    return _times(given.text, given.words.unit.size / expected.words.unit.size), expected.text
+    return _times(given.text, units[0].size / units[1].size), expected.text
 
 
 def _names(text: str) -> set[str]:
@@ -230,9 +238,13 @@ def doubt(given: Spelled, expected: Spelled) -> str:
     words, others = given.words.left, expected.words.left
     if words != others:
         return "turned" if TURNING & ({*words} ^ {*others}) else "unknown words"
+    nouns = {*given.words.harmless}, {*expected.words.harmless}
+    if nouns[0] and nouns[1] and not nouns[0] & nouns[1]:
+        return "unknown words"
     texts = [without_spaces(each.text) for each in (given, expected)]
     conditions = {re.sub(r"\s|\\text|[{}(),.]", "", each.condition) for each in (given, expected)} - {""}
     unread = texts[0] != texts[1] and any(map(PATTERNS["unread"].search, texts))
+    unread = unread or any(PATTERNS["split digits"].search(each.text) for each in (given, expected))
     dots = ("\\ldots" in texts[0]) != ("\\ldots" in texts[1])
     parameters = given.parameter and expected.parameter
     return "unknown words" if unread or dots or (len(conditions) > 1 and not parameters) else ""

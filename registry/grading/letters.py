@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 
-from prmcal.registry.grading.latex import respelled
+from prmcal.registry.grading.latex import without_wrappers
 from prmcal.registry.grading.units import PATTERNS
 
 
@@ -18,7 +18,7 @@ def letters_of(text: str, options: Sequence[str] = ()) -> frozenset[str]:
         return frozenset(texts[_folded(text)])
     last = max(texts.values(), default="J")
     if PATTERNS["several letters"].fullmatch(text):
-        letters = frozenset(re.findall(r"(?<![a-z])[A-J](?![a-z])", text))
+        letters = frozenset(re.findall(r"(?<![a-z])[A-J](?![a-z])", text.upper() if text.islower() else text))
     elif option := PATTERNS["option"].fullmatch(text):
         letters = frozenset((option[1] or option[2]).upper())
         if texts.get(_folded(option[3]), *letters) not in letters:  # "(B) 42", where 42 is option C
@@ -32,7 +32,8 @@ def same_option(answer: str, reference: str) -> bool | None:
     """Return whether an answer names the letters that a reference consists of. Return None if it has other parts."""
     given, expected = _plain(answer), _plain(reference)
     if PATTERNS["single letter"].fullmatch(expected):
-        return letters_of(answer) == letters_of(reference)
+        letters = letters_of(answer)
+        return letters == letters_of(reference) if letters else None
     lists = [bool(PATTERNS["several letters"].fullmatch(text)) for text in (given, expected)]
     if not all(lists) or not re.search("[,; ]", given + expected):  # AB and BA alone are names of a line.
         return None
@@ -41,7 +42,7 @@ def same_option(answer: str, reference: str) -> bool | None:
 
 def _plain(text: str) -> str:
     """Return a text without what stands around it in LaTeX and Markdown."""
-    text = re.sub(r"\\text\s*\{([^{}]*)\}", r"\1", respelled(text.strip(), "wrappers"))
+    text = re.sub(r"\\text\s*\{([^{}]*)\}", r"\1", without_wrappers(text))
     return re.sub(r"~|\\[ ,;]|\\q?quad", " ", text).strip(" .,$*")
 
 

@@ -15,6 +15,8 @@ from prmcal.registry.grading.structure import Question
 
 Verdict = Literal["correct", "incorrect", "unparsed", "timed out", "failed", "unknown words", "ambiguous comma"]
 """``unparsed``: no final answer was found. ``timed out``: the comparison exceeded its limits of time or memory."""
+UNDECIDED: tuple[Verdict, ...] = ("unparsed", "timed out", "failed", "unknown words", "ambiguous comma")
+"""Verdicts of a grader that could not read an answer, or not decide. They count as wrong."""
 
 _KEPT_VARIABLES = ("PATH", "PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "LANG", "LC_ALL", "SYSTEMROOT")
 """No other variable is given to the program: it could contain a secret."""

@@ -12,7 +12,7 @@ from typing import Literal
 from prmcal.registry.grading.exact import equal_in_plain_spelling, exact_number, with_decimal_comma
 from prmcal.registry.grading.latex import doubt, in_same_unit, spelled
 from prmcal.registry.grading.letters import same_option
-from prmcal.registry.grading.processes import SymbolicComparer, Verdict
+from prmcal.registry.grading.processes import UNDECIDED, SymbolicComparer, Verdict
 from prmcal.registry.grading.structure import Every, Pair, compare
 from prmcal.registry.grading.units import PATTERNS
 
@@ -38,7 +38,7 @@ def grade_answer(answer: str, reference: str, grading: Grading = "symbolic") -> 
     """
     if len(accepted := accepted_answers(reference)) > 1 or accepted[0] != reference:
         verdicts = [grade_answer(answer, each, grading) for each in accepted]
-        return next((each for each in ("correct", *_UNDECIDED) if each in verdicts), "incorrect")
+        return next((each for each in ("correct", *UNDECIDED) if each in verdicts), "incorrect")
     if grading == "plain":
         return _verdict(equal_in_plain_spelling(answer, reference))
     if answer.strip() == reference.strip():
@@ -54,6 +54,9 @@ def grade_answer(answer: str, reference: str, grading: Grading = "symbolic") -> 
 def _grade_mathematics(answer: str, reference: str) -> Verdict:
     if (same := same_option(answer, reference)) is not None:
         return _verdict(same)
+    numbers = [exact_number(text) if text.isascii() and " " not in text else None for text in (answer, reference)]
+    if None not in numbers and (numbers[0] == numbers[1] or "," not in answer):
+        return _verdict(numbers[0] == numbers[1])
     given, expected = spelled(answer), spelled(reference)
     number = exact_number(expected.text)
     if number is not None:
@@ -64,7 +67,8 @@ def _grade_mathematics(answer: str, reference: str) -> Verdict:
     if values is None:
         return "incorrect"
     if number is not None and number == with_decimal_comma(values[0]):
-        return "correct" if exact_number(values[0]) is None else "ambiguous comma"
+        certain = exact_number(values[0]) is None or values[0].lstrip("+-").startswith("0")
+        return "correct" if certain else "ambiguous comma"
     # y = 2x + 3 and y - 2x = 3
     if given.name != expected.name and ("=" in given.text) != ("=" in expected.text):
         values = given.equation, expected.equation
@@ -78,9 +82,10 @@ def _grade_mathematics(answer: str, reference: str) -> Verdict:
 
 
 def _grade_integer(answer: str, reference: str) -> Verdict:
-    given, expected = (spelled(text).text.rpartition("=")[2].strip() for text in (answer, reference))
+    both = spelled(answer), spelled(reference)
+    given, expected = (each.text.rpartition("=")[2].strip() for each in both)
     number = exact_number(expected)
-    if number is None or number.denominator != 1 or not 0 <= number <= _LARGEST_INTEGER:
+    if number is None or number.denominator != 1 or not 0 <= number <= _LARGEST_INTEGER or both[0].words.left:
         return "incorrect"
     if exact_number(given) is None and PATTERNS["arithmetic"].fullmatch(given):
         return _COMPARER.verdict(Pair(given, expected))
@@ -102,14 +107,11 @@ def accepted_answers(reference: str) -> list[str]:
     return [reference]
 
 
-_UNDECIDED: tuple[Verdict, ...] = ("timed out", "unknown words", "ambiguous comma")
-
-
 def _verdict(equal: bool) -> Verdict:
     return "correct" if equal else "incorrect"
 
 
-_VERSIONS = {"integer": 2, "symbolic": 3}
+_VERSIONS = {"integer": 3, "symbolic": 4}
 _LIBRARIES = ("math-verify", "latex2sympy2_extended", "sympy")
 
 

@@ -94,25 +94,26 @@ def compare(answer: str, reference: str) -> Found:
 def _compare_ratios(answer: str, reference: str) -> bool | None:
     """Compare ratios and times of day, None if none is there. What looks like a time can also be a ratio."""
     texts = answer.replace(" ", ""), reference.replace(" ", "")
-    ratios = [tuple(map(int, text.split(":"))) if PATTERNS["ratio"].fullmatch(text) else () for text in texts]
+    ratios = [tuple(map(int, text.split(":"))) for text in texts if PATTERNS["ratio"].fullmatch(text)]
     times = [bool(PATTERNS["clock"].fullmatch(text)) for text in texts]
-    if not any(ratios):
+    if not ratios:
         return None
-    if not all(ratios):
-        (ratio,) = filter(None, ratios)
-        number = exact_number(texts[1] if ratios[0] else texts[0])
-        return not any(times) and len(ratio) == 2 and number is not None and ratio[0] == number * ratio[1]
+    if len(ratios) == 1:
+        number = exact_number(texts[1] if ":" in texts[0] else texts[0])
+        return number is not None and len(ratios[0]) == 2 and not any(times) and ratios[0][0] == number * ratios[0][1]
     first, second = ratios
-    if all(times) or len(first) != len(second):
-        return first == second
-    return all(one * second[0] == other * first[0] for one, other in zip(first, second, strict=True))
+    proportional = all(one * second[0] == other * first[0] for one, other in zip(first, second, strict=False))
+    return first == second if all(times) else proportional and len(first) == len(second)
 
 
 def _compare_structures(given: _Structure, expected: _Structure) -> Found | None:
     """Compare two structures. Return None if their kinds can only be compared as a whole."""
     kinds = given.kind, expected.kind
-    if "values" in kinds and _have_names(given, expected):
-        return _compare_values(given, expected)
+    if "values" in kinds and all(one.names or any("=" in text for text in one.elements) for one in (given, expected)):
+        if sorted(given.names) != sorted(expected.names):
+            return _in_any_order(given.equations, expected.equations)
+        order = [given.names.index(name) for name in expected.names]
+        return _in_order(tuple(given.elements[place] for place in order), expected.elements)
     if kinds[0] == kinds[1]:
         if kinds[0] == "union" and len(given.elements) != len(expected.elements):
             return None  # Intervals can overlap.
@@ -124,18 +125,6 @@ def _compare_structures(given: _Structure, expected: _Structure) -> Found | None
     if len(columns) == 1 and {*kinds} - {*columns} <= {"()", "values"}:
         return _in_order(given.elements, expected.elements)
     return False if set(kinds) <= {*_IN_ORDER, *_BRACKETS} else None
-
-
-def _have_names(given: _Structure, expected: _Structure) -> bool:
-    """Return whether both structures consist of equations, so that their order does not matter."""
-    return all(each.names or any("=" in text for text in each.elements) for each in (given, expected))
-
-
-def _compare_values(given: _Structure, expected: _Structure) -> Found:
-    if sorted(given.names) == sorted(expected.names):
-        order = [given.names.index(name) for name in expected.names]
-        return _in_order(tuple(given.elements[place] for place in order), expected.elements)
-    return _in_any_order(given.equations, expected.equations)
 
 
 def _in_order(answers: tuple[str, ...], references: tuple[str, ...]) -> Found:
@@ -151,42 +140,28 @@ def _in_order(answers: tuple[str, ...], references: tuple[str, ...]) -> Found:
 def _in_any_order(answers: tuple[str, ...], references: tuple[str, ...]) -> Found:
     if len(answers) != len(references):
         return False
-    left = list(range(len(references)))
-    rows = []
+    left, open_answers = list(references), []
     for answer in answers:
-        row = {place: compare(answer, references[place]) for place in left}
-        equal = [place for place, found in row.items() if found is True]
-        if equal:
-            left.remove(equal[0])
+        row = [compare(answer, reference) for reference in left]
+        if True in row:  # Equality is transitive, so this reference differs from all others that stay.
+            left.pop(row.index(True))
+        elif any(row):
+            open_answers.append(answer)
         else:
-            rows.append(row)
-        if set(row.values()) == {False}:
             return False
-    # Equality is transitive, so the remaining elements differ from all paired elements.
-    matching = tuple(tuple(row[place] for place in left) for row in rows)
-    if any(set(row) == {False} for row in matching):
-        return False
-    return Matching(matching) if matching else True
+    rows = tuple(tuple(compare(answer, reference) for reference in left) for answer in open_answers)
+    return Matching(rows) if rows else True
 
 
 def _structure(text: str) -> _Structure | None:
-    matrix = PATTERNS["matrix"].fullmatch(text)
-    if matrix:
-        rows = [row.split("&") for row in matrix.group(2).split("\\\\") if row.strip()]
-        cells = tuple(cell.strip() for row in rows for cell in row)
-        return _Structure(f"matrix {'x'.join(str(len(row)) for row in rows)}", cells)
-    if rows_in_brackets := PATTERNS["rows"].fullmatch(text):
-        lists = [_split(row[1:-1], ",") for row in _split(rows_in_brackets[1], ",")]
-        return _Structure(
-            f"matrix {'x'.join(str(len(row)) for row in lists)}", tuple(cell for row in lists for cell in row)
-        )
-    named = PATTERNS["named tuple"].fullmatch(text)
-    if named:
+    if matrix := PATTERNS["matrix"].fullmatch(text):
+        rows = [tuple(row.split("&")) for row in matrix[2].split("\\\\") if row.strip()]
+        return _Structure(f"matrix {'x'.join(str(len(row)) for row in rows)}", tuple(map(str.strip, sum(rows, ()))))
+    if named := PATTERNS["named tuple"].fullmatch(text):
         names, values = (_split(side, ",") for side in named.groups())
         return _values(names, values) if len(names) == len(values) > 1 else None
-    equation = PATTERNS["equation"].fullmatch(text)
-    if equation:
-        return _structure(equation.group(2).strip())
+    if equation := PATTERNS["equation"].fullmatch(text):
+        return _structure(equation[2].strip())
     if _enclosed(text) and text.startswith("\\{"):
         return _list(_split(text[2:-2], ","))
     if _enclosed(text) and not _signs(text):

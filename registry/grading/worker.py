@@ -77,48 +77,33 @@ def _same_values(given: Any, expected: Any) -> bool | None:
     """
     from sympy import Float, I, Integer, Pow, Product, Rational, Sum, log
 
-    given, expected = (
-        each.subs({name: I for name in each.free_symbols if str(name) == "i"}) for each in (given, expected)
-    )
-    symbols = given.free_symbols | expected.free_symbols
-    numbered = {name: number for number, name in enumerate(sorted(set(map(str, symbols))))}
-    names = {symbol: numbered[str(symbol)] for symbol in symbols}
+    numbers = [each.subs({name: I for name in each.free_symbols if str(name) == "i"}) for each in (given, expected)]
+    symbols = numbers[0].free_symbols | numbers[1].free_symbols
+    names = sorted(set(map(str, symbols)))
     counts = given.has(Sum, Product) or expected.has(Sum, Product)  # up to a number that a name stands for
     limit = _ROUNDED if given.has(Float) or expected.has(Float) else _EXACT
-    exact = [
-        each.replace(lambda part: isinstance(part, Float), lambda part: Rational(str(part)))
-        for each in (given, expected)
-    ]
-    compared = 0
+    exact = [each.replace(lambda part: isinstance(part, Float), lambda part: Rational(str(part))) for each in numbers]
+    parts = exact[0].atoms(Pow, log) | exact[1].atoms(Pow, log)
+    compared = False
     for place, (above, below) in enumerate(_PLACES if names else _PLACES[:1]):
-        values = {
-            name: Rational(above * (number + 2) ** 2 + place, abs(below) + number) for name, number in names.items()
-        }
-        if counts:
-            values = {name: Integer(4 + 3 * place + 2 * number) for name, number in names.items()}
+        values = {}
+        for symbol in symbols:
+            number = names.index(str(symbol))
+            rational = Rational(above * (number + 2) ** 2 + place, abs(below) + number)
+            values[symbol] = Integer(4 + 3 * place + 2 * number) if counts else rational
         left, right = (each.subs(values).doit() for each in exact)
         difference = left - right
-        if difference == 0:
-            compared += 1
-            continue
         results = [each.evalf(_DIGITS) for each in (difference, left, right)]
-        real = [each.is_real for each in results[1:]]
-        if (
-            not (given.has(I) or expected.has(I))
-            and real[0] == real[1]
-            and any(
-                part.subs(values).evalf(15).is_real is False
-                for part in exact[0].atoms(Pow, log) | exact[1].atoms(Pow, log)
-            )
-        ):
+        unreal = not any(each.has(I) for each in numbers) and results[1].is_real == results[2].is_real
+        if difference != 0 and unreal and any(part.subs(values).evalf(15).is_real is False for part in parts):
             continue  # A part has no value there, such as the root of a negative number.
-        compared += 1
-        numbers = [abs(each) for each in results]
-        if not all(each.is_Float or each.is_Rational for each in numbers) or not all(
-            each.is_finite for each in numbers
-        ):
+        compared = True
+        if difference == 0:
+            continue
+        sizes = [abs(each) for each in results]
+        if not all((each.is_Float or each.is_Rational) and each.is_finite for each in sizes):
             return None
-        if difference.is_Rational or numbers[0] > limit * max(numbers[1:]):
+        if difference.is_Rational or sizes[0] > limit * max(sizes[1:]):
             return False
     return True if compared else None
 
