@@ -72,6 +72,7 @@ class World:
 
 WORLDS = {
     "AUC .55, answers agree": World(0.55, 1.0, (0.5, 1.0)),
+    "AUC .52, answers agree": World(0.52, 0.6, (0.5, 1.0)),
     "AUC .90, answers differ": World(0.90, 30.0, (1.0, 1.0)),
     "scores reversed": World(0.30, 1.0, (0.3, 1.0)),
     "AUC .50, votes hurt": World(0.5, 0.3, (1.0, 2.0)),
@@ -107,6 +108,13 @@ def insert(document: Path, name: str, rows: list[str]) -> None:
     text = document.read_text(encoding="utf-8")
     before, after = text.split(begin)[0], text.split(end)[1]
     document.write_text("\n".join([before + begin, *rows, end + after]), encoding="utf-8")
+
+
+def with_others(document: Path, rows: dict[str, str]) -> list[str]:
+    """Return rows by their titles, and those of other pools that the table of a document has. Worlds come last."""
+    old = document.read_text(encoding="utf-8").split("<!-- safe choice: ")[1].split("\n")[3:-1]
+    rows = {line.split(" | ")[0].removeprefix("| "): line for line in old} | rows
+    return [*(line for title, line in rows.items() if title not in WORLDS), *(rows[title] for title in WORLDS)]
 
 
 def measured(title: str, pool: Pool, resamples: int) -> list[str]:
@@ -212,7 +220,7 @@ def shortfall(own: int, truth: Floats, cost: Floats, every: Candidates) -> float
 
 
 def main() -> None:
-    """Run the simulation, and write the table into a document if `--write DOCUMENT` comes first."""
+    """Run the simulation, and write its rows into the table of a document if `--write DOCUMENT` comes first."""
     given = sys.argv[1:]
     document = Path(given[1]) if given[:1] == ["--write"] else None
     given = given[2:] if document else given
@@ -223,10 +231,11 @@ def main() -> None:
         cells = list(workers.map(measured, *zip(*every, strict=True), [resamples] * len(every)))
     first, *others = CALIBRATION
     head = f"| pool | {first} questions | {' | '.join(map(str, others))} | broken |"
-    rows = [head, f"|{' --- |' * (len(CALIBRATION) + 2)}", *(f"| {' | '.join(each)} |" for each in cells)]
-    print("\n".join(rows))
+    rows = {title: f"| {' | '.join([title, *others])} |" for title, *others in cells}
+    print("\n".join([head, *rows.values()]))
     if document:
-        insert(document, "safe choice", rows)
+        line = f"|{' --- |' * (len(CALIBRATION) + 2)}"
+        insert(document, "safe choice", [head, line, *with_others(document, rows)])
 
 
 if __name__ == "__main__":

@@ -146,11 +146,11 @@ def rows_of(found: Sequence[Solution], source: str, fields: Fields, words: Seque
             f"{source} has no prefix with both a score and a label. Add the file that has the other: prmcal audit "
             f"{source} OTHER."
         )
-    words = [
-        *words,
+    words = [*words]
+    size = (
         f"Read: {counted(len(numbers), 'question')}, {counted(len(solutions), 'solution')}, "
-        f"{counted(len(prefixes), 'scored prefix', 'scored prefixes')}.",
-    ]
+        f"{counted(len(prefixes), 'scored prefix', 'scored prefixes')}"
+    )
     if prefixes.empty:
         scale = Scale("probability")
         words.append(f"There are no scores. Labels: {_TARGETS[target]}, mean {solutions['label'].mean():.3f}.")
@@ -170,8 +170,8 @@ def rows_of(found: Sequence[Solution], source: str, fields: Fields, words: Seque
         raise DataError(f"{source}: {error}.") from error
     if len(prefixes):
         errors = (prefixes["reward"] - prefixes["label"]).to_numpy(np.float64)
-        worth = independent(errors, prefixes["question"].to_numpy())
-        words.insert(-1, f"They are worth {worth:,} independent ones.")
+        size += f", worth {independent(errors, prefixes['question'].to_numpy()):,} independent ones"
+    words.insert(-1, f"{size}.")
     if unlike:
         words.append(f"The scores say how many steps {len(unlike):,} texts have, such as that of {unlike[0]}.")
     doubts = (*_doubts(graded), *filter(None, [repeats]))

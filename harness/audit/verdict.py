@@ -112,9 +112,10 @@ def order(measured: Measured, ranked: str) -> str:
     told = f"AUC within {area.questions:,} questions {quantity(area)}"
     if is_reverse(measured):
         return f"Higher scores are worse: {told}. Turn them round: --reverse."
-    way = "well" if area.low > _GOOD else "above chance" if area.low > _WEAK else "not clearly above chance"
     what = "" if ranked == "solutions" else f" {ranked}"
-    return f"They rank{what} {way}: {told}."
+    if area.low <= _WEAK:
+        return f"They do not clearly rank{what} above chance: {told}."
+    return f"They rank{what} {'well' if area.low > _GOOD else 'above chance'}: {told}."
 
 
 def said(found: Scored, measured: Measured) -> list[list[str]]:

@@ -36,7 +36,7 @@ def audit(
     from prmcal.registry.reading.scales import GRADES, NAMES
 
     if scale is not None and not GRADES.fullmatch(scale):
-        one_of("--as", scale, NAMES)
+        one_of("--as", scale, (*NAMES, "1-7"))
     from prmcal.harness.audit.audit import audit as audit_files
     from prmcal.harness.audit.groups import compared_scores
     from prmcal.registry.reading.fields import Fields
@@ -53,9 +53,10 @@ def audit(
     typer.echo(str(found))
     if out is not None:
         found.save(out)
-        typer.echo(
-            f"\nWrote {out / 'report.html'}. To calibrate other scores: prmcal apply {shlex.quote(str(out))} FILE"
+        place, made = (
+            (out / "GROUP", f"a folder for each group into {out}") if found.groups else (out, out / "report.html")
         )
+        typer.echo(f"\nWrote {made}. To calibrate other scores: prmcal apply {shlex.quote(str(place))} FILE")
 
 
 def apply(

@@ -254,18 +254,18 @@ class FileFields:
 
     def _absent(self, role: str, unfit: Sequence[str]) -> DataError:
         """Return the error that says that no field has a role, and which ones may have it."""
-        why = f", and '{unfit[0]}' ({self._values(unfit[0])}) is none" if unfit else ""
+        is_label = role == "score" and not unfit and {"reward", "score", "value"} & set(self.every)
+        what = "no other field is a score" if is_label else f"no field is known as the {role}"
+        what += f", and '{unfit[0]}' ({self._values(unfit[0])}) is none" if unfit else ""
         likely = [f"{self._option(role, name)} ({self._values(name)})" for name in islice(self._likely(role), 2)]
         ways = " or ".join([*likely, *([] if likely else [self._option(role, "FIELD")])])
         compared = " Or name an answer and the right one: --answer FIELD --truth FIELD." if role == "label" else ""
-        return DataError(
-            f"{self.source}: no field is known as the {role}{why}. {self._listed} Name it: {ways}.{compared}"
-        )
+        return DataError(f"{self.source}: {what}. {self._listed} Name it: {ways}.{compared}")
 
     def _likely(self, role: str) -> Iterator[str]:
         """Yield the fields without a role whose values are like those of a role."""
         for name in self.every:
-            if name in (self.question, self.many, self.text, self.score):
+            if name in (self.question, self.many, self.text):
                 continue
             values = [each for each in self._column(name) if not is_missing(each)]
             if role == "question":
@@ -273,7 +273,11 @@ class FileFields:
                 fits = is_text and len({*map(str, values)}) >= _FEW
             elif role == "score":
                 is_varied = len({*map(str, leaves(values))}) > 2
-                fits = is_varied and all(is_score(each) or is_written_score(each) for each in values)
+                fits = (
+                    is_varied
+                    and name not in shapes.IDS
+                    and all(is_score(each) or is_written_score(each) for each in values)
+                )
             else:
                 marks = {share_of(each) for each in leaves(values)}
                 fits = marks <= {-1, 0, 1} or FIRST_WRONG.search(name) is not None

@@ -51,14 +51,14 @@ def _numbered(files: Sequence[list[Record]], paths: Sequence[Path]) -> list[Reco
 
 
 def _added(records: Sequence[Record], last: Sequence[Record]) -> list[str]:
-    """Return the fields that the last file adds to the records of the others, if scores or labels are among them."""
+    """Return the fields that the last file adds to the records of the others, if only one has the scores or labels."""
     if not records or not last:
         return []
     first, scores = records[0][1], last[0][1]
     if not isinstance(first, Mapping) or not isinstance(scores, Mapping) or set(first) <= set(scores):
         return []
     added = [name for name in scores if name not in first]
-    return added if {*SCORES, *LABELS}.intersection(added) else []
+    return added if {*SCORES, *LABELS}.intersection(set(first) ^ set(scores)) else []
 
 
 def _joined(

@@ -79,7 +79,8 @@ def scale_of(
     as the file writes them. Raises a DataError with the options that decide if the scores can be several things.
     """
     if wanted and (ends := GRADES.fullmatch(wanted)):
-        return Scale("grade", float(ends[1]), float(ends[2]), reverse)
+        low, high = sorted(map(float, ends.groups()))
+        return Scale("grade", low, high, reverse)
     least, most = float(scores.min()), float(scores.max())
     name = wanted or _guess(scores, all(isinstance(each, int) for each in written), field, source)
     if name == "rank":
