@@ -223,17 +223,10 @@ def error_histograms(base: alt.Chart, y: alt.Y, series: Series, shown: alt.Legen
     `base` has the data: columns calibrator, lower, upper and the column of `y`.
     """
     x = alt.X(
-        "lower:Q",
-        bin="binned",
-        scale=_ERRORS,
-        title="Reward \N{MINUS SIGN} success rate (above 0: overestimated)",
+        "lower:Q", bin="binned", scale=_ERRORS, title="Reward \N{MINUS SIGN} success rate (above 0: overestimated)"
     )
     drawn: alt.Chart = base.mark_bar(fillOpacity=0.35, strokeWidth=1.2).encode(
-        x=x,
-        x2="upper:Q",
-        y=y,
-        color=series.colour("calibrator", shown),
-        stroke=series.outline("calibrator", shown),
+        x=x, x2="upper:Q", y=y, color=series.colour("calibrator", shown), stroke=series.outline("calibrator", shown)
     )
     return drawn
 
@@ -362,7 +355,6 @@ def files_of(picture: alt.TopLevelMixin) -> dict[str, bytes]:
     svg = svg_of(picture)
     # The order of the names of the resources of a page varies. The places of all objects stay the same.
     pdf = _RESOURCES.sub(
-        lambda found: found[1] + b"".join(sorted(found[2].splitlines(keepends=True))),
-        vl_convert.svg_to_pdf(svg),
+        lambda found: found[1] + b"".join(sorted(found[2].splitlines(keepends=True))), vl_convert.svg_to_pdf(svg)
     )
     return {"png": vl_convert.svg_to_png(svg, ppi=_PPI), "pdf": pdf, "svg": svg.encode()}

@@ -22,13 +22,7 @@ if TYPE_CHECKING:
 
 
 _LOCKED = ("Conflicting lock is held", "Could not set lock on file")
-_DISK = (
-    "No space left",
-    "File too large",
-    "Disk quota exceeded",
-    "Read-only file system",
-    "Permission denied",
-)
+_DISK = ("No space left", "File too large", "Disk quota exceeded", "Read-only file system", "Permission denied")
 _OTHER_FORMAT = ("but we can only read version", "newer version of DuckDB", "older version of DuckDB")
 _DAMAGED = (
     "not a valid DuckDB database file",

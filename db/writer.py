@@ -239,13 +239,7 @@ class Transaction:
 
         Comparisons with another cell are deleted too.
         """
-        for described in (
-            tables.Plugin,
-            tables.DescribedMetric,
-            tables.Dataset,
-            tables.Question,
-            tables.JobInput,
-        ):
+        for described in (tables.Plugin, tables.DescribedMetric, tables.Dataset, tables.Question, tables.JobInput):
             self._connection.execute(sa.delete(described))
         jobs = set(self._connection.execute(sa.select(tables.Job.job_key)).scalars()) - set(job_keys)
         cells = set(self._connection.execute(sa.select(tables.Cell.cell_id)).scalars()) - set(cell_ids)
@@ -255,8 +249,7 @@ class Transaction:
             deleted = list(cells if of_cells else jobs)
             for owner in owners if deleted else ():
                 self._connection.exec_driver_sql(
-                    f"DELETE FROM {table.name} WHERE {owner} IN (SELECT unnest($deleted))",
-                    {"deleted": deleted},
+                    f"DELETE FROM {table.name} WHERE {owner} IN (SELECT unnest($deleted))", {"deleted": deleted}
                 )
 
     def check_health(self) -> None:

@@ -12,12 +12,7 @@ from prmcal.arrays import Floats
 from prmcal.db.metrics import OTHER_METRICS, PLACE
 from prmcal.db.overview.types import UNKNOWN, Entry, Quantity, Rank, Saving
 from prmcal.db.statistics.bootstrap import Bootstrap
-from prmcal.db.statistics.intervals import (
-    IntervalRule,
-    percentile_interval,
-    skewed_interval,
-    tail_of_resamples,
-)
+from prmcal.db.statistics.intervals import IntervalRule, percentile_interval, skewed_interval, tail_of_resamples
 from prmcal.resamples import weighted_totals
 
 

@@ -140,13 +140,7 @@ def train_prm(
     if out.exists():
         raise PrmcalError(f"{out} already exists. Choose a new folder for --out.")
     from prmcal.db.text.overview import quantity
-    from prmcal.harness.audit.training import (
-        HeadlessPRM,
-        fit_value_head,
-        grid_entry,
-        labelled,
-        write_checkpoint,
-    )
+    from prmcal.harness.audit.training import HeadlessPRM, fit_value_head, grid_entry, labelled, write_checkpoint
     from prmcal.registry.reading.fields import Fields
 
     data = labelled(source, Fields(question, label=label), names_by_kind(only))

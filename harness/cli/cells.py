@@ -34,9 +34,7 @@ _SECTION = with_terminal("")
 
 
 def show(
-    cell: options.CellArgument,
-    directory: options.RunOption = options.DEFAULT_RUN,
-    wide: options.WideOption = False,
+    cell: options.CellArgument, directory: options.RunOption = options.DEFAULT_RUN, wide: options.WideOption = False
 ) -> None:
     """Show the results of a cell and their provenance.
 
@@ -60,11 +58,7 @@ def render_cell(directory: Path, name: str, width: int | None = None) -> str:
         parts.append(options.fitted(_results(detail.results, order), width))
     jobs = detail.jobs.to_dict("records")
     columns = [Column(name, _texts(jobs, name), weight) for name, weight in _JOB_WEIGHTS.items()]
-    parts += [
-        _plugins(detail, width),
-        "Jobs, from the cell down to the rollouts",
-        options.fitted(columns, width),
-    ]
+    parts += [_plugins(detail, width), "Jobs, from the cell down to the rollouts", options.fitted(columns, width)]
     for row in detail.samples.itertuples():
         graded_as = formats.graded(row.verdict, row.finish_reason)
         title = f"Trajectory {row.trajectory} of {row.question_id} ({graded_as}): {without_marks(row.question)}"

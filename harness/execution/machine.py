@@ -68,17 +68,7 @@ def gpus_of_worker(gpus: Sequence[str], workers: int, place: int) -> tuple[str, 
     return tuple(gpus[place * len(gpus) // workers : (place + 1) * len(gpus) // workers])
 
 
-_PACKAGES = (
-    "duckdb",
-    "numpy",
-    "pandas",
-    "pyarrow",
-    "scikit-learn",
-    "scipy",
-    "sqlalchemy",
-    "torch",
-    "transformers",
-)
+_PACKAGES = ("duckdb", "numpy", "pandas", "pyarrow", "scikit-learn", "scipy", "sqlalchemy", "torch", "transformers")
 
 
 def package_versions() -> dict[str, str]:

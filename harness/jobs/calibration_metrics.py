@@ -7,15 +7,7 @@ import pandas as pd
 
 from prmcal.arrays import Bools, Floats
 from prmcal.db.metrics import RANKING_METRIC, with_terminal
-from prmcal.db.statistics.bootstrap import (
-    Bootstrap,
-    Estimate,
-    QuestionMean,
-    Ratio,
-    Statistic,
-    estimate,
-    intervals,
-)
+from prmcal.db.statistics.bootstrap import Bootstrap, Estimate, QuestionMean, Ratio, Statistic, estimate, intervals
 from prmcal.db.statistics.intervals import IntervalRule
 from prmcal.errors import DataError
 from prmcal.harness.jobs.calibrators import require_prefixes, without_terminal
@@ -30,13 +22,7 @@ from prmcal.registry.contracts.data import Level
 from prmcal.registry.contracts.metric import PrefixRows
 from prmcal.registry.plugins import metrics
 
-_COLUMNS = {
-    "value": np.float64,
-    "low": np.float64,
-    "high": np.float64,
-    "rows": np.int32,
-    "questions": np.int32,
-}
+_COLUMNS = {"value": np.float64, "low": np.float64, "high": np.float64, "rows": np.int32, "questions": np.int32}
 
 MetricOf = Callable[[Bools], Ratio]
 """From a selection of questions, as an array of shape (questions,), to a metric of these questions."""

@@ -137,13 +137,7 @@ def measured_prefixes(
         correct = None if pd.isna(row.correct) else bool(row.correct)
         for step in chosen_prefixes(len(steps), given.most_prefixes, given.first_prefixes):
             yield PrefixOfTrajectory(
-                row.question_id,
-                row.trajectory,
-                step,
-                steps[:step],
-                step == len(steps),
-                row.finish_reason,
-                correct,
+                row.question_id, row.trajectory, step, steps[:step], step == len(steps), row.finish_reason, correct
             )
 
 
@@ -179,10 +173,7 @@ class Drawing:
     """
 
     def __init__(
-        self,
-        shard: Shard[parameters.RolloutParameters | parameters.FollowUpParameters],
-        context: Context,
-        block: range,
+        self, shard: Shard[parameters.RolloutParameters | parameters.FollowUpParameters], context: Context, block: range
     ) -> None:
         self._shard, self._context, self._block = shard, context, block
         self._asked = math.ceil(len(block) * (shard.parameters.prefer_answered or 1))

@@ -95,12 +95,7 @@ class BetaBinomial(HeadCalibrator):
         return mean_and_size(self.law_, self.least_size_, self.read(features))
 
     def _held_out(
-        self,
-        penalties: Sequence[tuple[float, float]],
-        inputs: Floats,
-        k: Ints,
-        n: Ints,
-        parts: Sequence[Bools],
+        self, penalties: Sequence[tuple[float, float]], inputs: Floats, k: Ints, n: Ints, parts: Sequence[Bools]
     ) -> Floats:
         """The sum of the losses of held-out prefixes for each pair of decay and lam."""
         losses = np.zeros(len(penalties))

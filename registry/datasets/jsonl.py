@@ -150,10 +150,7 @@ def _of_solutions(records: list[Record], source: str, fields: Fields, skip: bool
     """
     try:
         (first, *_), _ = solutions_of(records[:1], source, fields, "recording")
-    except (
-        DataError,
-        ValueError,
-    ):  # It is no solution, or a bad one. The error of its question says what is wrong.
+    except (DataError, ValueError):  # It is no solution, or a bad one. The error of its question says what is wrong.
         return records, False
     solved = first.get("label") is not None
     if not solved and first.get("score") is None:

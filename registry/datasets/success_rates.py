@@ -87,11 +87,7 @@ class SuccessRates(Dataset):
 
     def identity(self) -> dict[str, Any]:
         """Return the identity, with the hashes of all files in place of their paths."""
-        return {
-            **super().identity(),
-            "arguments": {},
-            "files": {llm: self.content(llm) for llm in self.files},
-        }
+        return {**super().identity(), "arguments": {}, "files": {llm: self.content(llm) for llm in self.files}}
 
     def content(self, llm: str) -> list[str]:
         """Return what identifies the data of an LLM: its name, which selects rows, and the hashes of its files here."""
