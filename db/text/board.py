@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from prmcal.db.queries.two_cells import CellComparison
 
+_ALIKE = "Those of one question resemble each other, so intervals are over questions."
 _MOST_DIFFERING = 5
 """The most rows that a note on differences names."""
 _SYMBOLS = {standing: f" {SYMBOLS[standing]}" for standing in ("best", "tied", "worse")}
@@ -141,7 +142,9 @@ def leaderboard_board(
         for name in shown
     ]
     counts = [
-        replace(column_of(frame[key], title, _count), key=key, numbers=_numbers(rows, key))
+        replace(
+            column_of(frame[key], title, _count), key=key, numbers=_numbers(rows, key), about=_ALIKE * (key == "rows")
+        )
         for key, title in (("questions", "Questions"), ("rows", text.rows))
     ]
     status = Column("Status", tuple(row["status"] for row in rows), key="status")

@@ -216,7 +216,8 @@ def compared(choices: Choices) -> str:
 
 
 def _unknown(found: Scored, choices: Choices | None) -> Iterator[str]:
-    yield f"Not from this file: {'; '.join(limits(found, choices))}."
+    if absent := "; ".join(limits(found, choices)):
+        yield f"Not from this file: {absent}."
 
 
 def limits(found: Scored, choices: Choices | None) -> Iterator[str]:

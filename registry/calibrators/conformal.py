@@ -57,7 +57,8 @@ class ConformalBound(Calibrator):
     all its prefixes, are exchangeable. Let Q' be Q computed with the new question as one of K + 1. Q' does not depend
     on the order of the questions. So the probability that a random prefix has a score of at most Q' is the same for the
     new question as for every other. The mean of these probabilities is at least 1 - level by the choice of Q'. And Q
-    is at least Q', since it counts the scores of the new question as infinite (Lee, Barber and Willett, 2023).
+    is at least Q', since it counts the scores of the new question as infinite (Lee, Barber and Willett, 2023). Other
+    calibrators learn from prefixes as if these were independent, and their quantiles have no such guarantee.
 
     **Success rate and success probability.** Labels are k of n, and by default the guarantee is about the rates k/n.
     Rates are noisier than the probability p, so a bound below most rates is usually below p even more often. This fails
