@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 from datasets import Dataset
-from trl import SFTConfig, SFTTrainer  # type: ignore[attr-defined]
+from trl import SFTConfig, SFTTrainer
 
 from tools.nano_training.token_trees import Example, collate
 

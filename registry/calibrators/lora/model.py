@@ -197,7 +197,7 @@ def lora_config(
         patterns += map(re.escape, of_head)
     return LoraConfig(
         r=rank,
-        lora_alpha=alpha,  # type: ignore[arg-type]  # Any number works.
+        lora_alpha=alpha,  # Any number works.
         lora_dropout=dropout,
         target_modules="|".join(f"(?:{pattern})" for pattern in patterns),
         modules_to_save=of_head if head == "full" else None,

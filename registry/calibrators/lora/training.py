@@ -22,7 +22,7 @@ from torch import Tensor
 from transformers import PreTrainedTokenizerBase, Trainer, TrainerCallback
 from transformers.trainer_callback import PrinterCallback
 from transformers.utils import logging
-from trl import SFTConfig, SFTTrainer  # type: ignore[attr-defined]
+from trl import SFTConfig, SFTTrainer
 
 from prmcal.errors import PluginFailedError
 from prmcal.registry.calibrators.lora.export import newest_whole, read_adapter, seal, write_adapter
