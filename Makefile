@@ -28,7 +28,8 @@ nano: install
 	$(BIN)/prmcal run nano --out $(RUN)
 
 # One process more than there are cores, since tests of pages wait for a browser.
-PYTEST := $(BIN)/python -m pytest --numprocesses $$(($$(nproc) + 1)) --dist loadfile --no-loadscope-reorder
+PROCESSES ?= $$(($$(nproc) + 1))
+PYTEST := $(BIN)/python -m pytest --numprocesses $(PROCESSES) --dist loadfile --no-loadscope-reorder
 
 test: install
 	$(PYTEST) --ignore tests/cluster $(SLOW:%=--ignore %)

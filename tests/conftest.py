@@ -35,7 +35,7 @@ LONGEST = (
     "test_published_grid.py",
     "test_nano_models.py",
     "test_report.py",
-    "test_variants.py",
+    "test_interrupted.py",
     "test_accessibility.py",
     "test_folders.py",
     "test_run.py",
