@@ -37,6 +37,7 @@ def serving(checkpoint: str, name: str, port: int, log: Path, *settings: str) ->
     where = ["--host", "127.0.0.1", "--port", str(port)]
     line = [sys.executable, "-m", module, *model, *SETTINGS, *settings, *where]
     quiet = {"VLLM_CPU_KVCACHE_SPACE": "1", "VLLM_NO_USAGE_STATS": "1"}
+    quiet["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"  # The engine has no worker process of its own.
     with log.open("ab") as output:
         process = subprocess.Popen(
             line, env=environment() | quiet, stdout=output, stderr=subprocess.STDOUT, start_new_session=True

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from prmcal import ScoringRequest
+from prmcal import Prefix, Sampling, ScoringRequest
 from prmcal.errors import PluginFailedError
 from prmcal.registry.conformance import checks_of
 from prmcal.registry.conformance import plugin as plugin_checks
@@ -28,17 +28,22 @@ def served() -> Iterator[Any]:
     built.close()
 
 
-@pytest.mark.parametrize("markers", ["last", "every"])
-def test_its_scores_are_those_of_transformers(markers: str, served: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    from prmcal import Prefix, Sampling
-
+@pytest.fixture(scope="module")
+def requests() -> list[ScoringRequest]:
+    """Solutions of a shipped policy."""
     questions = datasets.create("nano-math").questions("test", 12)
     llm = llms.create("transformers", checkpoint="nano:weak", dtype="float32", device="cpu")
     drawn = llm.generate([Prefix(each.text) for each in questions], 4, Sampling(temperature=1.0, max_tokens=256), 3)
-    requests = [
+    return [
         ScoringRequest(question.text, tuple(split_steps(each.text) for each in of_question))
         for question, of_question in zip(questions, drawn, strict=True)
     ]
+
+
+@pytest.mark.parametrize("markers", ["last", "every"])
+def test_its_scores_are_those_of_transformers(
+    markers: str, served: Any, requests: list[ScoringRequest], monkeypatch: pytest.MonkeyPatch
+) -> None:
     local = prms.create("qwen", **NANO, device="cpu", markers=markers)
     monkeypatch.setattr(served, "markers", markers)  # One engine serves both.
     expected, found = (
