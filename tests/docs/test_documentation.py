@@ -26,6 +26,7 @@ from prmcal.harness.planning.grid import GridSpec
 from prmcal.harness.planning.reading import type_in_words
 from prmcal.registry.plugins import KINDS
 from tests.conftest import ROOT, Prmcal, environment
+from tests.forked import run_command
 from tests.measured import DESCRIBED
 
 PAGES = sorted([*(ROOT / "docs").rglob("*.md"), ROOT / "CONTRIBUTING.md", ROOT / "README.md"])
@@ -46,12 +47,6 @@ def commands(*pages: Path) -> list[str]:
         text = "\n".join(page.read_text(encoding="utf-8") for page in PAGES)
         found += re.findall(r"`(prmcal [a-z][^`|]*)`", re.sub(r"```.*?```", "", text, flags=re.DOTALL))
     return [line.partition(" #")[0].partition(" > ")[0] for line in dict.fromkeys(found)]
-
-
-def python(code: str, folder: Path = ROOT, **variables: object) -> subprocess.CompletedProcess[str]:
-    """Run Python code in a folder, in a process of its own with some variables of the environment."""
-    known = environment() | {name: str(value) for name, value in variables.items()}
-    return subprocess.run([sys.executable, "-c", code], env=known, cwd=folder, capture_output=True, text=True)
 
 
 @pytest.fixture(scope="module")
@@ -203,5 +198,5 @@ def test_the_tutorials_work_as_they_are_printed(tmp_path: Path, prmcal: Prmcal) 
     *reading, starting = blocks("python", ROOT / "docs" / "how-to" / "notebook.md")
     assert "prmcal.run(" in starting  # It would run the grid again; tests/harness/notebook tests it.
     script = "\n".join(reading).replace("runs/nano", "runs/mine")
-    done = python(script, tmp_path)
+    done = run_command([], environment(), tmp_path, script)
     assert done.returncode == 0, done.stderr

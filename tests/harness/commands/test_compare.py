@@ -18,9 +18,9 @@ from scipy.stats import ttest_rel
 
 from prmcal.db import catalog
 from prmcal.errors import ArtifactError, IncomparableCellsError, UnknownCellError
-from prmcal.harness.cli.app import ExitCode
 from prmcal.harness.cli.cells import render_comparison
 from tests.conftest import PLUGINS, Prmcal
+from tests.one_process import run_here
 
 SHORT_SIGHTED = """
 import numpy as np
@@ -47,12 +47,13 @@ IAS = "scaling/weak/verifier/isotonic/synthetic-questions/best-of-n+ias/C=0.9/be
 
 
 @pytest.fixture(scope="module")
-def finished(tmp_path_factory: pytest.TempPathFactory, prmcal: Prmcal) -> Path:
-    """The folder of a finished run with two LLMs, three PRMs and a broken calibrator. Not to be written to."""
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a finished run with three PRMs and a broken calibrator. Not to be written to."""
     folder = tmp_path_factory.mktemp("finished")
     short_sighted = folder / "short_sighted.py"
     short_sighted.write_text(SHORT_SIGHTED)
     grid = yaml.safe_load((PLUGINS / "synthetic.yaml").read_text()) | {
+        "llms": [{"name": "weak", "plugin": "synthetic-llm", "arguments": {"skill": 0.7}}],
         "prms": [
             {"name": "verifier", "plugin": "synthetic-prm"},
             {"name": "strict", "plugin": "synthetic-prm", "arguments": {"skill": 0.5}},
@@ -69,10 +70,8 @@ def finished(tmp_path_factory: pytest.TempPathFactory, prmcal: Prmcal) -> Path:
     }
     path, out = folder / "grid.yaml", folder / "out"
     path.write_text(yaml.safe_dump(grid))
-    plugins = ["--plugin", PLUGINS / "synthetic.py", "--plugin", short_sighted]
-    done = prmcal("run", path, "--out", out, "--workers", 1, *plugins)
-    assert done.returncode == ExitCode.FAILED_CELLS, done.stderr  # those of the broken calibrator
-    assert "no slope" in done.stderr
+    (group,) = run_here(path, out, short_sighted).failures  # that of the broken calibrator
+    assert "no slope" in group.failure.reason
     return out
 
 

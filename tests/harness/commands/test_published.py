@@ -16,11 +16,13 @@ from prmcal import Prefix, Sampling
 from prmcal.errors import DataError, StorageError
 from prmcal.harness.audit.scored import scored
 from prmcal.harness.cli.export import write_success_rates
+from prmcal.harness.cli.leaderboard import render_leaderboard
 from prmcal.registry.plugins import datasets, llms, prms
 from prmcal.registry.reading.fields import Fields
 from prmcal.registry.reading.files import read_files
 from prmcal.registry.reading.records import read_records
 from tests.conftest import PLUGINS, Prmcal
+from tests.one_process import run_here
 
 SYNTHETIC = PLUGINS / "synthetic.py"
 PASSES: list[dict[str, Any]] = [
@@ -41,17 +43,16 @@ def finished(tmp_path_factory: pytest.TempPathFactory, prmcal: Prmcal) -> Path:
         "shards": {"questions": 3, "trajectories": 2},
     }
     (folder / "grid.yaml").write_text(yaml.safe_dump(data))
-    run(prmcal, folder, "out")
+    run(folder, "out")
     done = prmcal("export", folder / "out", "--success-rates", folder / "success.jsonl")
     assert done.returncode == 0, done.stderr
     return folder / "out"
 
 
-def run(prmcal: Prmcal, folder: Path, out: str) -> dict[str, Any]:
+def run(folder: Path, out: str) -> dict[str, Any]:
     """Run the grid in a folder: its calibration leaderboard by cell."""
-    done = prmcal("run", folder / "grid.yaml", "--out", folder / out, "--workers", 1, "--plugin", SYNTHETIC)
-    assert done.returncode == 0, done.stderr
-    listed = json.loads(prmcal("leaderboard", folder / out, "--table", "calibration", "--format", "json").stdout)
+    assert run_here(folder / "grid.yaml", folder / out).failed_cells == 0
+    listed = json.loads(render_leaderboard(folder / out, "calibration", "json"))
     return {each["cell_id"]: each for each in listed}
 
 
@@ -90,10 +91,8 @@ def calibrated_on(finished: Path, folder: Path, files: dict[str, Any], **calibra
 def test_what_was_exported_is_calibrated_on_as_it_was_here(finished: Path, prmcal: Prmcal, tmp_path: Path) -> None:
     exported = finished.parent / "success.jsonl"
     calibrated_on(finished, tmp_path, {"weak": str(exported), "strong": [str(exported)]})
-    found = run(prmcal, tmp_path, "out")
-    assert list(found.values()) == json.loads(
-        prmcal("leaderboard", finished, "--table", "calibration", "--format", "json").stdout
-    )
+    found = run(tmp_path, "out")
+    assert list(found.values()) == json.loads(render_leaderboard(finished, "calibration", "json"))
     assert found["calibration/weak/verifier/isotonic/synthetic-questions"]["brier"] < 0.2
 
 
@@ -120,8 +119,8 @@ def test_the_authors_forms_are_calibrated_on(finished: Path, prmcal: Prmcal, tmp
         )
     files = {"weak": str(tmp_path / "weak.json"), "strong": str(tmp_path / "strong_mc_accuracy.json")}
     calibrated_on(finished, tmp_path, files)
-    found = run(prmcal, tmp_path, "out")
-    for each in json.loads(prmcal("leaderboard", finished, "--table", "calibration", "--format", "json").stdout):
+    found = run(tmp_path, "out")
+    for each in json.loads(render_leaderboard(finished, "calibration", "json")):
         assert found[each["cell_id"]]["brier"] == pytest.approx(each["brier"])
 
 

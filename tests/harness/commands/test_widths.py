@@ -20,7 +20,7 @@ from prmcal.harness.cli.pages import check_folder
 from prmcal.harness.terminal import UNLIMITED
 from tests.conftest import Prmcal
 
-WIDTHS = (60, 80, 120)
+WIDTHS = (60, 100)
 ISOTONIC = "calibration/weak/qwen/isotonic/nano-math"
 
 

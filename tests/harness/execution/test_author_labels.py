@@ -9,9 +9,11 @@ from typing import Any
 
 import pytest
 
+from prmcal.harness.cli.leaderboard import render_leaderboard
 from prmcal.registry.reading.records import read_records
 from tests.conftest import Prmcal
-from tests.harness.execution.synthetic_grid import grid, run_arguments
+from tests.harness.execution.synthetic_grid import grid
+from tests.one_process import run_here
 
 CALIBRATION = {"name": "synthetic-questions", "questions": 20, "trajectories": 4, "follow_ups": 4}
 VALUES = ("accuracy", "accuracy_low", "accuracy_high", "samples", "budget_ratio")
@@ -30,8 +32,7 @@ def test_answered_completions_are_kept_first_and_only_the_first_prefixes_are_fol
         scaling={"samples": 8, "targets": [0.9]},
         strategies=["pass@1"],
     )
-    done = prmcal(*run_arguments(path, tmp_path / "out"))
-    assert done.returncode == 0, done.stderr
+    assert run_here(path, tmp_path / "out").failed_cells == 0
     done = prmcal("export", tmp_path / "out", "--success-rates", tmp_path / "success.jsonl")
     assert done.returncode == 0, done.stderr
     whole: dict[str, dict[int, str]] = defaultdict(dict)
@@ -47,12 +48,12 @@ def test_answered_completions_are_kept_first_and_only_the_first_prefixes_are_fol
     assert len(flat) == 20 * 4 and 0.75 < sum(flat) / len(flat) < 1  # Of all that are drawn, .6 have one.
     assert {tuple(steps) for steps in measured.values()} == {(0, 1)}
     # The samples of strategies are not chosen.
-    pool = json.loads(prmcal("leaderboard", tmp_path / "out", "--table", "scaling", "--format", "json").stdout)
+    pool = json.loads(render_leaderboard(tmp_path / "out", "scaling", "json"))
     assert pool[0]["accuracy"] < 0.6
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory, prmcal: Prmcal) -> dict[str, dict[str, dict[str, Any]]]:
+def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, dict[str, Any]]]:
     """The cells of three runs: with one PRM, with another, and calibrated with the first and ranked with the second."""
     found: dict[str, dict[str, dict[str, Any]]] = {}
     for name, own in {
@@ -74,12 +75,11 @@ def runs(tmp_path_factory: pytest.TempPathFactory, prmcal: Prmcal) -> dict[str, 
                 {"name": "beam search", "arguments": {"width": 2, "expansions": 2}},
             ],
         )
-        done = prmcal(*run_arguments(path, folder / "out"))
-        assert done.returncode == 0, done.stderr
+        assert run_here(path, folder / "out").failed_cells == 0
         found[name] = {}
         for table in ("calibration", "scaling"):
-            listed = prmcal("leaderboard", folder / "out", "--table", table, "--format", "json")
-            found[name] |= {each["cell_id"]: each for each in json.loads(listed.stdout)}
+            listed = json.loads(render_leaderboard(folder / "out", table, "json"))
+            found[name] |= {each["cell_id"]: each for each in listed}
     return found
 
 

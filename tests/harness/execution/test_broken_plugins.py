@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from prmcal.harness.cli.app import ExitCode
+from prmcal.harness.cli.leaderboard import render_leaderboard
 from tests.conftest import Prmcal
 from tests.harness.execution.synthetic_grid import grid, run_arguments
 
@@ -35,18 +36,16 @@ def test_broken_prms_fail_their_cells_only(tmp_path: Path, prmcal: Prmcal) -> No
     bad = [
         {"name": flaw, "plugin": "synthetic-prm", "arguments": {"flaw": flaw.replace("-", " ")}} for flaw in messages
     ]
-    path = grid(tmp_path, prms=[{"name": "good", "plugin": "synthetic-prm"}, *bad], calibrators=["uncalibrated"])
-    done = prmcal(*run_arguments(path, tmp_path / "out", workers=2))
+    prms, strategies = [{"name": "good", "plugin": "synthetic-prm"}, *bad], ["pass@1", "best-of-n"]
+    path = small_grid(tmp_path, prms=prms, calibrators=["uncalibrated"], strategies=strategies)
+    done = prmcal(*run_arguments(path, tmp_path / "out"))
     said = " ".join(done.stderr.split())
     assert done.returncode == ExitCode.FAILED_CELLS
     assert "Traceback" not in done.stderr
-    rows = json.loads(prmcal("leaderboard", tmp_path / "out", "--table", "calibration", "--format", "json").stdout)
+    rows = json.loads(render_leaderboard(tmp_path / "out", "calibration", "json"))
     assert {row["prm"]: row["status"] for row in rows} == {"good": "done"} | dict.fromkeys(messages, "failed")
     assert all(row["brier"] is not None for row in rows if row["prm"] == "good")
-    scaling = [
-        row["prm"]
-        for row in json.loads(prmcal("leaderboard", tmp_path / "out", "--table", "scaling", "--format", "json").stdout)
-    ]
+    scaling = [row["prm"] for row in json.loads(render_leaderboard(tmp_path / "out", "scaling", "json"))]
     for prm, message in messages.items():
         (reason,) = {row["reason"] for row in rows if row["prm"] == prm}
         assert reason.startswith(message)
@@ -72,7 +71,7 @@ def test_broken_calibrators_fail_their_cells_only(tmp_path: Path, prmcal: Prmcal
     out = tmp_path / "out"
     done = prmcal(*run_arguments(small_grid(tmp_path, calibrators=["uncalibrated", *bad]), out))
     assert done.returncode == ExitCode.FAILED_CELLS
-    rows = json.loads(prmcal("leaderboard", out, "--table", "calibration", "--format", "json").stdout)
+    rows = json.loads(render_leaderboard(out, "calibration", "json"))
     found = {row["calibrator"]: row["status"] for row in rows}
     assert found == {"uncalibrated": "done"} | dict.fromkeys(messages, "failed")
     state = prmcal("status", out)
@@ -109,7 +108,7 @@ def test_a_broken_strategy_fails_its_cells_only(tmp_path: Path, prmcal: Prmcal) 
     assert "The strategy 'too good' failed to answer: its 'accuracy' contains [1.5], outside [0, 1]" in " ".join(
         done.stderr.split()
     )
-    rows = json.loads(prmcal("leaderboard", out, "--table", "scaling", "--format", "json").stdout)
+    rows = json.loads(render_leaderboard(out, "scaling", "json"))
     assert {row["strategy"]: row["status"] for row in rows} == {"pass@1": "done", "too good": "failed"}
 
 
@@ -169,7 +168,7 @@ def test_llms_and_data_sets_that_return_what_cannot_be_stored(tmp_path: Path, pr
     arguments = [*run_arguments(path, tmp_path / "out"), "--plugin", tmp_path / "mine.py"]
     done = prmcal(*arguments)
     assert done.returncode == ExitCode.FAILED_CELLS, done.stderr
-    rows = json.loads(prmcal("leaderboard", tmp_path / "out", "--table", "calibration", "--format", "json").stdout)
+    rows = json.loads(render_leaderboard(tmp_path / "out", "calibration", "json"))
     for row in rows:
         how = row["llm"] if row["llm"] in messages else row["dataset"]
         assert (row["reason"] or "").startswith(messages.get(how, ""))
@@ -235,7 +234,7 @@ def test_careless_calibrators_fail_their_cells_only(tmp_path: Path, prmcal: Prmc
     assert done.returncode == ExitCode.FAILED_CELLS
     assert "Traceback" not in done.stderr
     assert "\x1b" not in done.stderr
-    rows = json.loads(prmcal("leaderboard", out, "--table", "calibration", "--format", "json").stdout)
+    rows = json.loads(render_leaderboard(out, "calibration", "json"))
     reasons = {row["calibrator"]: row["reason"] for row in rows}
     assert reasons.pop("uncalibrated") is None
     for how, message in messages.items():

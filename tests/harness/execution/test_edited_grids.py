@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import copy
-import io
 import shutil
 import tempfile
-from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
@@ -16,18 +14,10 @@ from hypothesis.stateful import RuleBasedStateMachine, rule
 
 from prmcal.db import tables
 from prmcal.db.reader import reading
-from prmcal.harness.execution.local import after_outcome
-from prmcal.harness.execution.run import run_grid
-from prmcal.harness.execution.schedule import Event, Schedule
-from prmcal.harness.execution.worker import run_shard
-from prmcal.harness.jobs.context import Context
 from prmcal.harness.planning.grid import GridSpec
 from prmcal.harness.storage.folder import RunFolder
-from prmcal.harness.storage.store import Store
-from prmcal.registry.plugins import load_plugin_file
-from tests.conftest import PLUGINS
+from tests.one_process import run_here
 
-PLUGIN_FILE = PLUGINS / "synthetic.py"
 NAMES = ["a", "b", "c", "d", "e"]
 PLUGINS_OF: dict[str, list[dict[str, Any]]] = {
     "llms": [
@@ -70,30 +60,9 @@ WITHOUT = {"runs": None, "jobs": {"seconds"}, "cells": {"source"}}
 """Tables and columns that hold times and ids of runs."""
 
 
-class OneProcess:
-    """An executor that computes all shards in this process."""
-
-    on_gpus = False
-
-    def __init__(self, directory: Path) -> None:
-        self.context = Context(Store(directory))
-
-    def run(self, schedule: Schedule) -> Generator[Event]:
-        while (shard := schedule.take()) is not None:
-            yield from after_outcome(schedule, run_shard(shard, self.context))
-
-
 def run(grid: dict[str, Any], folder: Path, only: dict[str, list[str]] | None = None) -> dict[str, list[str]]:
     """Run a grid in a folder, and return the rows of all tables."""
-    run_grid(
-        GridSpec.model_validate(grid),
-        folder,
-        1,
-        executor=OneProcess(folder),
-        stream=io.StringIO(),
-        only=only,
-        drop_cells=True,
-    )
+    run_here(GridSpec.model_validate(grid), folder, only=only, drop_cells=True)
     rows = {}
     with reading(RunFolder(folder).published) as connection:
         for name, table in tables.Base.metadata.tables.items():
@@ -110,7 +79,6 @@ class EditedGrid(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        load_plugin_file(PLUGIN_FILE)
         self.folder = Path(tempfile.mkdtemp())
         self.grid: dict[str, Any] = {
             "name": "edited",

@@ -49,7 +49,8 @@ def wait_for(file: Path, text: str, process: subprocess.Popen[str]) -> None:
 
 
 def test_a_signal_to_all_processes_ends_a_run_cleanly(tmp_path: Path, prmcal: Prmcal) -> None:
-    path, out = grid(tmp_path, llms=[FAST, ENDLESS]), tmp_path / "out"
+    few = [{"name": "synthetic-questions", "questions": 8}]
+    path, out = grid(tmp_path, llms=[FAST, ENDLESS], datasets=few), tmp_path / "out"
     process = started(run_arguments(path, out, workers=2))
     wait_for(out / "run.log", "strategy of fast", process)
     workers = processes_of(process.pid)

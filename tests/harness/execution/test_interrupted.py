@@ -66,7 +66,7 @@ def test_an_interrupted_run_says_how_to_go_on(tmp_path: Path, heeded_interrupts:
 
 def test_a_run_that_is_ended_at_its_beginning_goes_on(tmp_path: Path, prmcal: Prmcal, heeded_interrupts: None) -> None:
     path, out = grid(tmp_path), tmp_path / "out"
-    moments = (signal.SIGINT, 0), (signal.SIGKILL, 0), (signal.SIGINT, 0.2), (signal.SIGKILL, 0.4), (signal.SIGINT, 1)
+    moments = (signal.SIGINT, 0), (signal.SIGKILL, 0.2), (signal.SIGINT, 1)
     for number, pause in moments:
         (out / "run.lock").unlink(missing_ok=True)
         process = started(run_arguments(path, out))

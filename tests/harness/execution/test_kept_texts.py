@@ -10,17 +10,16 @@ import pandas as pd
 import pytest
 import yaml
 
-from tests.conftest import PLUGINS, Prmcal
+from tests.conftest import PLUGINS
 from tests.harness.planning.synthetic_plans import plan
+from tests.one_process import run_here
 
 
-def run(prmcal: Prmcal, folder: Path, **changes: Any) -> None:
+def run(folder: Path, **changes: Any) -> None:
     data = yaml.safe_load((PLUGINS / "synthetic.yaml").read_text())
     small = {"llms": data["llms"][:1], "calibrators": ["uncalibrated"], "strategies": ["pass@1"]}
     (folder / "grid.yaml").write_text(yaml.safe_dump({**data, **small, **changes}))
-    plugins = ("--plugin", PLUGINS / "synthetic.py")
-    done = prmcal("run", folder / "grid.yaml", "--out", folder / "out", "--workers", 1, "--drop-cells", *plugins)
-    assert done.returncode == 0, done.stderr
+    assert run_here(folder / "grid.yaml", folder / "out", drop_cells=True).failed_cells == 0
 
 
 def samples(folder: Path) -> dict[Path, int]:
@@ -36,15 +35,15 @@ def texts(paths: list[Path]) -> pd.DataFrame:
 
 
 @pytest.fixture(scope="module")
-def folder(prmcal: Prmcal, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("texts")
-    run(prmcal, folder)
+    run(folder)
     return folder
 
 
-def test_shards_of_another_size_take_over_all_texts(prmcal: Prmcal, folder: Path) -> None:
+def test_shards_of_another_size_take_over_all_texts(folder: Path) -> None:
     before = samples(folder)
-    run(prmcal, folder, shards={"questions": 10, "trajectories": 8})
+    run(folder, shards={"questions": 10, "trajectories": 8})
     added = {path: count for path, count in samples(folder).items() if path not in before}
     assert added and not any(added.values())
     keys = ["request", "trajectory"]

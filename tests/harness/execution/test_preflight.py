@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from prmcal.harness.cli.app import ExitCode
+from prmcal.harness.cli.leaderboard import render_leaderboard
 from tests.conftest import PLUGINS, Prmcal
 from tests.harness.execution.synthetic_grid import grid, run_arguments
 from tests.registry.llms.completions_server import Server, echo, reply, serving
@@ -45,7 +46,7 @@ def said(text: str) -> str:
 
 
 def rows(prmcal: Prmcal, out: Path, table: str) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = json.loads(prmcal("leaderboard", out, "--table", table, "--format", "json").stdout)
+    found: list[dict[str, Any]] = json.loads(render_leaderboard(out, table, "json"))
     return found
 
 

@@ -78,8 +78,8 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def run(prmcal: Prmcal, place: Path, *arguments: object) -> str:
-    done = prmcal(*arguments, folder=place, HF_HOME=str(place / "hub"), COLUMNS="80")
+def run(prmcal: Prmcal, place: Path, *arguments: object, **variables: str) -> str:
+    done = prmcal(*arguments, folder=place, COLUMNS="80", **variables)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
@@ -88,7 +88,7 @@ def run(prmcal: Prmcal, place: Path, *arguments: object) -> str:
 def cells(place: Path, prmcal: Prmcal) -> dict[tuple[str, str, str], dict[str, Any]]:
     """The calibration leaderboard of the finished run, by data set, LLM and calibrator."""
     only = [word for name in LLMS for word in ("--only", f"llm={name}")]
-    run(prmcal, place, "run", "published", "--out", "run", "--workers", 1, *only)
+    run(prmcal, place, "run", "published", "--out", "run", "--workers", 1, *only, HF_HOME=str(place / "hub"))
     listed = json.loads(run(prmcal, place, "leaderboard", "run", "--table", "calibration", "--format", "json"))
     return {(each["dataset"], each["llm"], each["calibrator"]): each for each in listed if each["llm"] in LLMS}
 

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 from prmcal.harness.cli.app import ExitCode
+from prmcal.harness.cli.leaderboard import render_leaderboard
 from tests.conftest import Prmcal
 from tests.harness.execution.synthetic_grid import SYNTHETIC, exported, grid, run_arguments
 
@@ -13,7 +14,7 @@ from tests.harness.execution.synthetic_grid import SYNTHETIC, exported, grid, ru
 def test_a_run_tells_little_and_its_log_everything(prmcal: Prmcal, tmp_path: Path) -> None:
     path, out = grid(tmp_path), tmp_path / "out"
     log = out / "run.log"
-    told = prmcal(*run_arguments(path, out))
+    told = prmcal(*run_arguments(path, out), "--limit", 5)
     assert told.returncode == 0, told.stderr
     assert told.stdout == ""
     lines = told.stderr.splitlines()
@@ -23,7 +24,8 @@ def test_a_run_tells_little_and_its_log_everything(prmcal: Prmcal, tmp_path: Pat
     assert lines[-2:] == [f"Next: prmcal leaderboard {out} --explain", f"      prmcal dashboard {out}"]
     shards = len(list(out.glob("artifacts/*/*/artifact.json")))
     assert sum(" s  " in line for line in log.read_text().splitlines()) == shards
-    quiet = prmcal(*run_arguments(path, out), "--quiet")
+    assert {row["questions"] for row in json.loads(render_leaderboard(out, "scaling", "json"))} == {5}
+    quiet = prmcal(*run_arguments(path, out), "--limit", 5, "--quiet")
     assert (quiet.returncode, quiet.stdout, quiet.stderr) == (0, "", "")
     log.unlink()
     log.mkdir()
@@ -105,14 +107,6 @@ def test_a_cell_is_followed_down_to_its_trajectories(prmcal: Prmcal, finished: t
     unknown = prmcal("show", "calibration/weak/verifier/isotonik/synthetic-questions", "--dir", out)
     assert unknown.returncode == 2
     assert "'calibration/weak/verifier/isotonic/synthetic-questions'" in unknown.stderr
-
-
-def test_a_limit_runs_the_first_questions_only(prmcal: Prmcal, tmp_path: Path) -> None:
-    out = tmp_path / "out"
-    done = prmcal(*run_arguments(grid(tmp_path, calibrators=["uncalibrated"]), out), "--limit", 5)
-    assert done.returncode == 0, done.stderr
-    rows = json.loads(prmcal("leaderboard", out, "--table", "scaling", "--format", "json").stdout)
-    assert {row["questions"] for row in rows} == {5}
 
 
 def test_a_name_that_is_taken_is_refused(prmcal: Prmcal, tmp_path: Path) -> None:

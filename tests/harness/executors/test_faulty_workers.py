@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 from prmcal.harness.cli.app import ExitCode
+from prmcal.harness.cli.leaderboard import render_leaderboard
 from tests.conftest import Prmcal
 from tests.harness.execution.synthetic_grid import grid, run_arguments
 
@@ -56,11 +57,13 @@ def calibrators(folder: Path, *faults: str) -> list[object]:
 def test_a_worker_that_died_is_replaced_and_its_shard_tried_again(tmp_path: Path, prmcal: Prmcal) -> None:
     entries = calibrators(tmp_path, "dies-once", "dies", "closes-files", "dies-later")
     out = tmp_path / "out"
-    path = grid(tmp_path, calibrators=["uncalibrated", *entries])
+    few = {"name": "synthetic-questions", "questions": 12}
+    calibration = few | {"trajectories": 2, "follow_ups": 4}
+    path = grid(tmp_path, calibrators=["uncalibrated", *entries], calibration=calibration, datasets=[few])
     done = prmcal(*run_arguments(path, out, workers=2), "--plugin", tmp_path / "faulty.py")
     assert done.returncode == ExitCode.FAILED_CELLS
     assert "Traceback" not in done.stderr
-    rows = json.loads(prmcal("leaderboard", out, "--table", "calibration", "--format", "json").stdout)
+    rows = json.loads(render_leaderboard(out, "calibration", "json"))
     reasons = {row["calibrator"]: row["reason"] for row in rows if row["status"] == "failed"}
     assert reasons == {
         "dies": "The worker process ended itself with code 7.",

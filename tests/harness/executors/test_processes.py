@@ -57,7 +57,9 @@ def engines(tmp_path: Path) -> Path:
 def arguments(folder: Path, fate: str) -> list[Any]:
     data = yaml.safe_load((PLUGINS / "synthetic.yaml").read_text())
     data["llms"] = [{"name": "weak", "plugin": "with-engine", "arguments": {"skill": 0.7, "fate": fate}}]
-    data |= {"calibrators": ["uncalibrated"], "datasets": data["datasets"][:1], "strategies": ["pass@1"]}
+    few = {"name": "synthetic-questions", "questions": 8}
+    data |= {"calibrators": ["uncalibrated"], "datasets": [few], "strategies": ["pass@1"], "scaling": {"samples": 4}}
+    data["calibration"] = few | {"trajectories": 2, "follow_ups": 2}
     path = folder / "grid.yaml"
     path.write_text(yaml.safe_dump(data))
     return ["run", path, "--out", folder / "out", "--workers", 2, "--plugin", folder / "plugin.py"]

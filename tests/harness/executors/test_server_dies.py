@@ -11,6 +11,7 @@ from pathlib import Path
 import yaml
 
 from prmcal.harness.cli.app import ExitCode
+from prmcal.harness.cli.leaderboard import render_leaderboard
 from tests.conftest import PLUGINS, ROOT, Prmcal, environment
 from tests.harness.executors.synthetic_server import PARTING
 
@@ -75,8 +76,5 @@ def test_a_run_goes_on_after_its_server_was_killed(prmcal: Prmcal, tmp_path: Pat
     assert resumed.returncode == whole.returncode == 0, resumed.stderr
     assert f" {len(kept)} reused, 0 cells failed" in " ".join(resumed.stderr.split())
     assert " 0 reused" in whole.stderr
-    tables = [
-        prmcal("leaderboard", tmp_path / out, "--table", "calibration", "--format", "csv").stdout
-        for out in ("interrupted", "whole")
-    ]
+    tables = [render_leaderboard(tmp_path / out, "calibration", "csv") for out in ("interrupted", "whole")]
     assert tables[0] == tables[1] != ""

@@ -12,21 +12,20 @@ from prmcal.db import catalog
 from prmcal.db.metrics import with_terminal
 from prmcal.errors import DataError
 from prmcal.harness.jobs.calibrators import without_terminal
-from tests.conftest import PLUGINS, Prmcal
+from tests.conftest import PLUGINS
+from tests.one_process import run_here
 
 SKILL, TRAJECTORIES, FOLLOW_UPS = 0.7, 4, 8
 
 
-def run(prmcal: Prmcal, folder: Path, terminal: bool) -> Path:
+def run(folder: Path, terminal: bool) -> Path:
     """Run a small grid, in the folder of earlier runs, and return its published database."""
     data = yaml.safe_load((PLUGINS / "synthetic.yaml").read_text())
     data |= {"llms": data["llms"][:1], "calibrators": ["uncalibrated", "histogram"], "strategies": ["pass@1"]}
     data["datasets"] = data["datasets"][:1]
     data["calibration"]["terminal"] = data["measurement"]["terminal"] = terminal
     (folder / "grid.yaml").write_text(yaml.safe_dump(data))
-    plugins = ("--plugin", PLUGINS / "synthetic.py")
-    done = prmcal("run", folder / "grid.yaml", "--out", folder / "out", "--workers", 1, *plugins)
-    assert done.returncode == 0, done.stderr
+    assert run_here(folder / "grid.yaml", folder / "out").failed_cells == 0
     return folder / "out" / "leaderboard.duckdb"
 
 
@@ -36,15 +35,15 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def without(prmcal: Prmcal, folder: Path) -> pd.DataFrame:
+def without(folder: Path) -> pd.DataFrame:
     """The calibration leaderboard of a grid as grids are by default."""
-    return catalog.leaderboard(run(prmcal, folder, terminal=False), "calibration").set_index("calibrator")
+    return catalog.leaderboard(run(folder, terminal=False), "calibration").set_index("calibrator")
 
 
 @pytest.fixture(scope="module")
-def with_all(prmcal: Prmcal, folder: Path, without: pd.DataFrame) -> pd.DataFrame:
+def with_all(folder: Path, without: pd.DataFrame) -> pd.DataFrame:
     """The same of a grid that counts terminal prefixes."""
-    return catalog.leaderboard(run(prmcal, folder, terminal=True), "calibration").set_index("calibrator")
+    return catalog.leaderboard(run(folder, terminal=True), "calibration").set_index("calibrator")
 
 
 @pytest.fixture(scope="module")

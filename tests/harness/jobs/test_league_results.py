@@ -22,6 +22,7 @@ from prmcal.db.tables import Comparison, QuestionResult
 from prmcal.db.text.overview import league_sentence
 from prmcal.registry.strategies.best_of import best_of_n
 from tests.conftest import PLUGINS, Prmcal
+from tests.one_process import run_here
 
 QUESTIONS, POOL = 40, 16
 STRATEGIES = [
@@ -36,20 +37,20 @@ PLACE = {"dataset": "synthetic-questions", "llm": "weak", "prm": "verifier"}
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory, prmcal: Prmcal) -> Path:
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("league")
     data = yaml.safe_load((PLUGINS / "synthetic.yaml").read_text())
     data |= {
         "calibrators": ["uncalibrated", "isotonic"],
         "strategies": STRATEGIES,
         "datasets": [{"name": "synthetic-questions", "questions": QUESTIONS}],
+        "calibration": {"name": "synthetic-questions", "questions": 20, "trajectories": 2, "follow_ups": 4},
+        "measurement": {"measured": 2, "follow_ups": 4, "replicates": 100},
         "scaling": {"samples": POOL, "targets": [0.9]},
         "league": True,
     }
     (folder / "grid.yaml").write_text(yaml.safe_dump(data))
-    options = ("--out", folder / "out", "--workers", 1, "--plugin", PLUGINS / "synthetic.py")
-    done = prmcal("run", folder / "grid.yaml", *options)
-    assert done.returncode == 0, done.stderr
+    assert run_here(folder / "grid.yaml", folder / "out").failed_cells == 0
     return folder / "out"
 
 

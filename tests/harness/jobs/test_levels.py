@@ -11,14 +11,15 @@ import pytest
 import yaml
 
 from prmcal.db.queries.curves import curve_points
-from tests.conftest import PLUGINS, Prmcal
+from tests.conftest import PLUGINS
+from tests.one_process import run_here
 
 LEVELS = [0.05, 0.25]
 SEARCH = {"name": "beam search + IAS-of-K", "arguments": {"width": 2, "expansions": 2}}
 
 
 @pytest.fixture(scope="module")
-def out(tmp_path_factory: pytest.TempPathFactory, prmcal: Prmcal) -> Path:
+def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("levels")
     data = yaml.safe_load((PLUGINS / "synthetic.yaml").read_text())
     data |= {
@@ -37,8 +38,7 @@ def out(tmp_path_factory: pytest.TempPathFactory, prmcal: Prmcal) -> Path:
     }
     path = folder / "grid.yaml"
     path.write_text(yaml.safe_dump(data))
-    done = prmcal("run", path, "--out", folder / "out", "--workers", 1, "--plugin", PLUGINS / "synthetic.py")
-    assert done.returncode == 0, done.stderr
+    assert run_here(path, folder / "out").failed_cells == 0
     return folder / "out"
 
 

@@ -11,7 +11,8 @@ import pandas as pd
 import pytest
 import yaml
 
-from tests.conftest import PLUGINS, Prmcal
+from tests.conftest import PLUGINS
+from tests.one_process import run_here
 
 QUESTIONS, POOL, CALIBRATION, MEASURED = 30, 8, 40, 4
 LEVEL = 0.1
@@ -47,7 +48,7 @@ class Witness(PoolStrategy):
 
 
 @pytest.fixture(scope="module")
-def out(tmp_path_factory: pytest.TempPathFactory, prmcal: Prmcal) -> Path:
+def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("pools")
     data = yaml.safe_load((PLUGINS / "synthetic.yaml").read_text())
     data |= {
@@ -64,9 +65,7 @@ def out(tmp_path_factory: pytest.TempPathFactory, prmcal: Prmcal) -> Path:
     (folder / "witness.py").write_text(WITNESS)
     path = folder / "grid.yaml"
     path.write_text(yaml.safe_dump(data))
-    plugins = ("--plugin", PLUGINS / "synthetic.py", "--plugin", folder / "witness.py")
-    done = prmcal("run", path, "--out", folder / "out", "--workers", 1, *plugins)
-    assert done.returncode == 0, done.stderr
+    assert run_here(path, folder / "out", folder / "witness.py").failed_cells == 0
     return folder
 
 

@@ -13,14 +13,15 @@ from prmcal.db import catalog
 from prmcal.db.queries.curves import curve_points, exact_curves
 from prmcal.db.text.board import comparison_board
 from prmcal.harness.jobs.curves import TARGETS
-from tests.conftest import PLUGINS, Prmcal
+from tests.conftest import PLUGINS
+from tests.one_process import run_here
 
 STRATEGIES = ["pass@1", "majority vote", "best-of-n", "best-of-n + IAS", "oracle IAS", "pass@N"]
 QUESTIONS, POOL = 40, 16
 
 
 @pytest.fixture(scope="module")
-def out(tmp_path_factory: pytest.TempPathFactory, prmcal: Prmcal) -> Path:
+def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a small finished run."""
     folder = tmp_path_factory.mktemp("scaling")
     data = yaml.safe_load((PLUGINS / "synthetic.yaml").read_text())
@@ -28,13 +29,14 @@ def out(tmp_path_factory: pytest.TempPathFactory, prmcal: Prmcal) -> Path:
         "llms": data["llms"][:1],
         "calibrators": ["uncalibrated", "isotonic"],
         "strategies": STRATEGIES,
+        "calibration": {"name": "synthetic-questions", "questions": 20, "trajectories": 2, "follow_ups": 4},
+        "measurement": {"measured": 2, "follow_ups": 4, "replicates": 100},
         "datasets": [{"name": "synthetic-questions", "questions": QUESTIONS}],
         "scaling": {"samples": POOL, "targets": [TARGETS[-1]]},
     }
     path = folder / "grid.yaml"
     path.write_text(yaml.safe_dump(data))
-    done = prmcal("run", path, "--out", folder / "out", "--workers", 1, "--plugin", PLUGINS / "synthetic.py")
-    assert done.returncode == 0, done.stderr
+    assert run_here(path, folder / "out").failed_cells == 0
     return folder / "out"
 
 

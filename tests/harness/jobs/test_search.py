@@ -16,6 +16,7 @@ from scipy.special import expit
 
 from prmcal.db import catalog
 from prmcal.db.queries.curves import searches
+from prmcal.harness.cli.leaderboard import render_leaderboard
 from prmcal.harness.jobs.search import BeamSearch, Searched
 from prmcal.registry.contracts.data import (
     Completion,
@@ -30,6 +31,7 @@ from prmcal.registry.contracts.strategy import First, SearchStrategy
 from prmcal.registry.plugins import datasets, llms, load_plugin_file, prms, strategies
 from prmcal.registry.strategies.scaling import beams_needed, expansions_needed
 from tests.conftest import PLUGINS, Prmcal
+from tests.one_process import run_here
 from tests.registry.create import create_as
 
 load_plugin_file(PLUGINS / "synthetic.py")
@@ -272,7 +274,7 @@ def test_empty_steps_for_ever_end(every: int) -> None:
 
 
 @pytest.fixture(scope="module")
-def finished(tmp_path_factory: pytest.TempPathFactory, prmcal: Prmcal) -> Path:
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a grid with searches."""
     folder = tmp_path_factory.mktemp("search")
     data = yaml.safe_load((PLUGINS / "synthetic.yaml").read_text())
@@ -293,26 +295,25 @@ def finished(tmp_path_factory: pytest.TempPathFactory, prmcal: Prmcal) -> Path:
                 "calibrators": ["isotonic"],
             },
         ],
+        "calibration": {"name": "synthetic-questions", "questions": 20, "trajectories": 2, "follow_ups": 4},
+        "measurement": {"measured": 2, "follow_ups": 4, "replicates": 100},
         "datasets": [{"name": "synthetic-questions", "questions": 40}],
         "scaling": {"samples": 16, "targets": [0.9]},
     }
     path = folder / "grid.yaml"
     path.write_text(yaml.safe_dump(data))
-    arguments = ["run", path, "--out", folder / "out", "--workers", 1, "--plugin", PLUGINS / "synthetic.py"]
-    done = prmcal(*arguments)
-    assert done.returncode == 0, done.stderr
+    assert run_here(path, folder / "out").failed_cells == 0
     # One shard of a search is lost: only it, and what rests on it, is computed again, to the same bytes.
     shard = sorted((folder / "out" / "artifacts" / "search").iterdir())[0] / "searched.parquet"
     before = shard.read_bytes()
     shard.unlink()
-    again = prmcal(*arguments)
-    assert " 1 shard computed" in again.stderr
+    assert run_here(path, folder / "out").computed == 1
     assert shard.read_bytes() == before
     return folder / "out"
 
 
 def test_searches_are_on_the_leaderboard(finished: Path, prmcal: Prmcal) -> None:
-    rows = json.loads(prmcal("leaderboard", finished, "--table", "scaling", "--format", "json").stdout)
+    rows = json.loads(render_leaderboard(finished, "scaling", "json"))
     by_strategy: dict[str, list[dict[str, Any]]] = {}
     for row in rows:
         assert row["status"] == "done"
@@ -329,7 +330,7 @@ def test_searches_are_on_the_leaderboard(finished: Path, prmcal: Prmcal) -> None
 
 
 def test_increasing_rewards_rank_as_the_score_does(finished: Path, prmcal: Prmcal) -> None:
-    rows = json.loads(prmcal("leaderboard", finished, "--table", "scaling", "--format", "json").stdout)
+    rows = json.loads(render_leaderboard(finished, "scaling", "json"))
     fixed, by_medians = (next(row for row in rows if row["strategy"] == name) for name in ("beam search", "by medians"))
     assert (fixed["calibrator"], by_medians["calibrator"]) == (None, "isotonic")
     assert fixed["level"] is by_medians["level"] is None

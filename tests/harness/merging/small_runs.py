@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import io
 import json
 import os
 import shutil
@@ -19,14 +18,14 @@ import yaml
 from prmcal.db.reader import reading
 from prmcal.db.run_folder import LOCK_FILE, artifacts_root, published_path
 from prmcal.db.tables import Base
-from prmcal.harness.execution.run import rebuild_database, run_grid
+from prmcal.harness.execution.run import rebuild_database
 from prmcal.harness.planning.plan import Cell
 from prmcal.harness.planning.reading import grid_of
 from prmcal.harness.planning.saved import existing_plan
 from prmcal.harness.storage.folder import RunFolder
 from prmcal.harness.storage.store import ArtifactRef, Store
-from prmcal.registry.plugins import load_plugin_file
 from tests.conftest import PLUGINS
+from tests.one_process import run_here
 
 GRID: dict[str, Any] = yaml.safe_load((PLUGINS / "synthetic.yaml").read_text()) | {
     "calibrators": ["uncalibrated", "isotonic"],
@@ -49,11 +48,9 @@ GRID: dict[str, Any] = yaml.safe_load((PLUGINS / "synthetic.yaml").read_text()) 
 
 def run(out: Path, changes: Mapping[str, Any] | None = None, of: Path | None = None, only: Any = None) -> Path:
     """Run the grid with some changes. Artifacts of equal keys are taken from another run, if it is given."""
-    load_plugin_file(PLUGINS / "synthetic.py")
     if of is not None:
         shutil.copytree(artifacts_root(of), artifacts_root(out), copy_function=os.link)
-    grid = grid_of(GRID | dict(changes or {}), "the grid")
-    run_grid(grid, out, 1, [PLUGINS / "synthetic.py"], stream=io.StringIO(), only=only)
+    run_here(grid_of(GRID | dict(changes or {}), "the grid"), out, only=only)
     return out
 
 

@@ -48,7 +48,7 @@ def test_a_kill_leaves_the_old_folder_or_nothing(
     out = copied(halves[0], tmp_path / "out") if extends else tmp_path / "out"
     steps = killed(0, 0, tmp_path / "other", halves)
     before = rows(out) if extends else None
-    for share in (0.01, 0.5, 0.99):
+    for share in (0.4, 0.99):
         killed(share, steps, out, halves)
         assert (rows(out) if out.exists() else None) == before
     merge(halves, out)

@@ -35,7 +35,9 @@ SYNTHETIC = PLUGINS / "synthetic.py"
 GRID: dict[str, Any] = yaml.safe_load((PLUGINS / "synthetic.yaml").read_text()) | {
     "llms": [{"name": "weak", "plugin": "synthetic-llm", "arguments": {"skill": 0.7}}],
     "calibrators": ["uncalibrated", "isotonic"],
+    "calibration": {"name": "synthetic-questions", "questions": 10, "trajectories": 2, "follow_ups": 4},
     "datasets": [{"name": "synthetic-questions", "questions": 10}],
+    "scaling": {"samples": 4, "targets": [0.9, 0.99], "levels": [0.1]},
 }
 CELLS = 8
 

@@ -12,23 +12,25 @@ import yaml
 from prmcal.db import catalog
 from prmcal.harness.report import write_report
 from tests.conftest import PLUGINS, Prmcal
+from tests.one_process import run_here
 
 WIDE = {"width": 2, "expansions": 2}
 
 
-def made(prmcal: Prmcal, folder: Path, **changes: object) -> Path:
+def made(folder: Path, **changes: object) -> Path:
     """The folder of a finished run."""
     data = yaml.safe_load((PLUGINS / "synthetic.yaml").read_text())
     data |= {
         "llms": data["llms"][:1],
         "calibrators": ["uncalibrated", "spread"],
+        "calibration": {"name": "synthetic-questions", "questions": 20, "trajectories": 2, "follow_ups": 4},
+        "measurement": {"measured": 2, "follow_ups": 4, "replicates": 100},
         "datasets": [{"name": "synthetic-questions", "questions": 20}],
         "scaling": {"samples": 16, "targets": [0.9, 0.99], "levels": [0.1, 0.9]},
     }
     path = folder / "grid.yaml"
     path.write_text(yaml.safe_dump(data | changes))
-    done = prmcal("run", path, "--out", folder / "out", "--workers", 1, "--plugin", PLUGINS / "synthetic.py")
-    assert done.returncode == 0, done.stderr
+    assert run_here(path, folder / "out").failed_cells == 0
     return folder / "out"
 
 
@@ -38,7 +40,7 @@ def rows_of(path: Path) -> list[dict[str, str]]:
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory, prmcal: Prmcal) -> Path:
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     names = ("beam search", "beam search + IAS-of-K", "beam search + IAS-of-M")
     strategies = [
         "pass@1",
@@ -50,7 +52,7 @@ def run(tmp_path_factory: pytest.TempPathFactory, prmcal: Prmcal) -> Path:
         {"name": "verifier", "plugin": "synthetic-prm"},
         {"name": "doubter", "plugin": "synthetic-prm", "arguments": {"skill": 0.5}},
     ]
-    return made(prmcal, tmp_path_factory.mktemp("scaling"), strategies=strategies, prms=prms)
+    return made(tmp_path_factory.mktemp("scaling"), strategies=strategies, prms=prms)
 
 
 @pytest.fixture(scope="module")
@@ -147,7 +149,7 @@ def test_histograms_before_and_after_calibration_show_every_cell(run: Path, repo
 
 
 def test_what_a_grid_does_not_have_is_not_shown(tmp_path: Path, prmcal: Prmcal) -> None:
-    out = made(prmcal, tmp_path, strategies=["pass@1"], calibrators=["uncalibrated"])
+    out = made(tmp_path, strategies=["pass@1"], calibrators=["uncalibrated"])
     done = prmcal("report", out, "--out", tmp_path / "report")
     assert done.returncode == 0 and "report.json" in done.stderr
     files = {path.stem for path in (tmp_path / "report").iterdir()}

@@ -19,7 +19,7 @@ from prmcal.registry.plugins import prms
 from tests.harness.serving.clients import QUESTION, STEPS, chat, message_of, pooled, post
 from tests.served_run import GONE, NAN
 
-CLIENTS = 32
+CLIENTS = 12
 
 
 def trajectory(client: int) -> dict[str, Any]:

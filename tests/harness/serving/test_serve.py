@@ -128,9 +128,9 @@ def test_own_names_and_pages_are_answered(address: str) -> None:
         assert post(address, {"input": QUESTION}, headers=own).status_code == 200
 
 
-def test_other_machines_need_the_token_and_ctrl_c_ends_the_server(folder: Path) -> None:
+def test_other_machines_need_the_token_and_a_busy_server_refuses_and_finishes_what_it_began(folder: Path) -> None:
     hosts = ("--host", "0.0.0.0", "--allowed-hosts", "prm.example", "--allowed-hosts", "*.lan.example")
-    with served(folder, "--cell", CELL, *hosts) as (address, process):
+    with served(folder, "--cell", CELL, *hosts, "--max-concurrent", 1) as (address, process):
         assert process.stdout is not None
         (token,) = re.findall(r"authorization: Bearer (\S+)'", process.stdout.readline())
         assert len(token) > 30 and "Other machines" in process.stdout.readline()
@@ -138,20 +138,14 @@ def test_other_machines_need_the_token_and_ctrl_c_ends_the_server(folder: Path) 
             refused = post(address, {"input": QUESTION}, headers={"authorization": f"Bearer {wrong}"})
             assert refused.status_code == 401 and "authorization: Bearer TOKEN" in message_of(refused)
         assert post(address, {"input": QUESTION}).status_code == 401
-        allowed = post(address, {"input": QUESTION}, headers={"authorization": f"Bearer {token}"})
-        assert allowed.status_code == 200
+        headers = {"content-type": "application/json", "authorization": f"Bearer {token}"}
+        assert post(address, {"input": QUESTION}, headers=headers).status_code == 200
         for name in ("prm.example", "a.lan.example:8000", socket.gethostname()):
             assert httpx2.get(f"{address}/health", headers={"host": name}).status_code == 200
         for name in ("lan.example", "prm.example.org"):
             assert httpx2.get(f"{address}/health", headers={"host": name}).status_code == 403
-        process.send_signal(signal.SIGINT)
-        assert process.wait(SECONDS) == 0
 
-
-def test_a_busy_server_refuses_and_finishes_what_it_began(folder: Path) -> None:
-    with served(folder, "--cell", CELL, "--max-concurrent", 1) as (address, process):
         body = json.dumps({"input": QUESTION}).encode()
-        headers = {"content-type": "application/json"}
         begun, finish = Event(), Event()
 
         def slowly() -> Iterator[bytes]:
@@ -163,12 +157,12 @@ def test_a_busy_server_refuses_and_finishes_what_it_began(folder: Path) -> None:
         with ThreadPoolExecutor(1) as pool:
             slow = pool.submit(httpx2.post, f"{address}/pooling", content=slowly(), headers=headers, timeout=SECONDS)
             assert begun.wait(SECONDS)
-            while (refused := post(address, {"input": QUESTION})).status_code == 200:
+            while (refused := post(address, {"input": QUESTION}, headers=headers)).status_code == 200:
                 pass  # The server has not read the beginning of the slow one.
             assert refused.status_code == 503 and refused.headers["retry-after"] == "1"
             assert "its limit" in message_of(refused)
             assert httpx2.get(f"{address}/health").status_code == 200
-            process.send_signal(signal.SIGTERM)
+            process.send_signal(signal.SIGINT)
             finish.set()
             assert slow.result(SECONDS).status_code == 200
         assert process.wait(SECONDS) == 0

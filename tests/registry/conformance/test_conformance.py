@@ -23,7 +23,7 @@ BUILT_IN = [
     calibrators.create("ensemble", heads=4, epochs=2, spread="mixture", conservative=0.1),
     calibrators.create("monotone-quantile", epochs=5),
     calibrators.create("monotone-quantile", epochs=5, loss="pinball", held_out=0),
-    calibrators.create("quantile-lora", head="full", batches="prefixes", epochs=1),
+    calibrators.create("quantile-lora", head="full", batches="prefixes", epochs=1, layers=(5,)),
     calibrators.create("conformal", calibrator="isotonic"),
     calibrators.create("conformal", calibrator="monotone-quantile", level=0.6),
 ]

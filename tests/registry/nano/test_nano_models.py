@@ -137,9 +137,11 @@ def test_the_training_command_makes_all_models_and_resumes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     from tools.nano_training import __main__ as training
-    from tools.nano_training import pipeline
+    from tools.nano_training import lessons, pipeline, teaching
 
-    monkeypatch.setattr(pipeline, "FOLLOW_UPS", 2)
+    monkeypatch.setattr(pipeline, "FOLLOW_UPS", 1)
+    for module in (lessons, teaching):
+        monkeypatch.setattr(module, "BATCH_TOKENS", 200)
 
     folders = ["--work", str(tmp_path / "work"), "--models", str(models := tmp_path / "models")]
     monkeypatch.setattr("sys.argv", ["nano_training", "--scale", "0.0002", *folders])
