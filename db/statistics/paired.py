@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -154,37 +154,24 @@ def standings(found: pd.DataFrame, compared: pd.DataFrame, described: Mapping[st
     `described` has the metrics. Values of one of which none is better have no standing.
     The result has an entry per row: see :func:`prmcal.db.queries.leaderboard.measurements`.
     """
-    groups = [group.tolist() for group in _groups(found, described)]
-    ranked = found[["metric", "cell_id"]].iloc[[row for group in groups for row in group]]
-    ranked["group"] = [number for number, group in enumerate(groups) for _ in group]
-    ranked["rank"] = [rank for group in groups for rank in range(len(group))]
-    made = compared[compared["p_adjusted"].notna()]  # Others have too few questions.
-    for side in ("a", "b"):
-        of_side = ranked.rename(columns={"cell_id": f"cell_{side}"})
-        made = made.merge(of_side, on=["metric", f"cell_{side}"], suffixes=("_a", "_b"))
-    made = made[made["group_a"] == made["group_b"]]
-    ranks, real = made[["rank_a", "rank_b"]].to_numpy(), made["p_adjusted"] < SIGNIFICANCE
-    ordered = np.sort(ranks, axis=1).tolist()  # The better one first.
-    standing: list[str | None] = [None] * len(found)
-    for group, (better, worse), significant in zip(made["group_a"], ordered, real.tolist(), strict=True):
-        if better == 0:
-            standing[groups[group][0]] = "best"
-            standing[groups[group][worse]] = "worse" if significant else "tied"
-    return standing
+    import pandas as pd
 
-
-def _groups(found: pd.DataFrame, described: Mapping[str, Metric]) -> Iterator[NDArray[np.intp]]:
-    """Yield the rows that compete in a metric and a group, the best first. Ties are ordered by cell."""
-    for metric in described.values():
-        rows = np.flatnonzero((found["metric"] == metric.name) & found["value"].notna())
-        if metric.better is None or not len(rows):
-            continue
-        own = found.iloc[rows]
-        group = own.groupby(PLACE, dropna=False).ngroup().to_numpy()
-        cells = own["cell_id"].to_numpy(dtype=object)
-        order = np.lexsort((cells, -merit(own["value"].astype(float), metric.better).to_numpy(), group))
-        starts = np.flatnonzero(np.diff(group[order])) + 1
-        yield from np.split(rows[order], starts)
+    metrics, values = found["metric"], found["value"].astype(float)
+    merits = [values[:0]] + [
+        merit(values[metrics == metric.name], metric.better) for metric in described.values() if metric.better
+    ]
+    ranked = found.assign(merit=pd.concat(merits), row=range(len(found))).dropna(subset=["merit"])
+    ranked = ranked.sort_values(["merit", "cell_id"], ascending=[False, True])
+    ranked["best"] = ranked.groupby(["metric", *PLACE], dropna=False)["cell_id"].transform("first")
+    # A pair stands in `compared` in one order. Pairs without a p value have too few questions.
+    pairs = pd.concat([compared, compared.rename(columns={"cell_a": "cell_b", "cell_b": "cell_a"})])
+    pairs = pairs.rename(columns={"cell_a": "best", "cell_b": "cell_id"}).dropna(subset=["p_adjusted"])
+    tested = ranked.merge(pairs, on=["metric", "best", "cell_id"])
+    first = ranked[ranked["cell_id"] == ranked["best"]].merge(tested[["metric", "best"]].drop_duplicates())
+    standing = np.full(len(found), None, dtype=object)
+    standing[tested["row"]] = np.where(tested["p_adjusted"] < SIGNIFICANCE, "worse", "tied")
+    standing[first["row"]] = "best"
+    return standing.tolist()
 
 
 def merit(value: pd.Series, wins: str) -> pd.Series:
