@@ -3,26 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from prmcal import TransformersPRM
 from prmcal.registry.conformance import compare_with_published
 from prmcal.registry.conformance import prm as checks
-from prmcal.registry.conformance.prm import compare_with_example, published_examples
+from prmcal.registry.conformance.prm import published_examples
 from prmcal.registry.plugins import prms
 from tests.conftest import ROOT, Prmcal
-from tests.registry.prms.prm_layouts import on_this_machine
 
 PUBLISHED = published_examples()
-
-
-@pytest.mark.parametrize("example", PUBLISHED, ids=lambda each: f"{each['plugin']}: {each['checkpoint']}")
-def test_where_the_weights_are(example: dict[str, Any]) -> None:
-    if not on_this_machine(example["checkpoint"]) or example["plugin"] == "qwen-vllm":
-        pytest.skip(f"The weights of {example['checkpoint']} are not on this machine.")
-    compare_with_example(prms.create(example["plugin"], checkpoint=example["checkpoint"]), example)
 
 
 def test_every_example_is_whole_and_of_a_known_checkpoint() -> None:
