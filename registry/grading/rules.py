@@ -67,8 +67,7 @@ def _grade_mathematics(answer: str, reference: str) -> Verdict:
     if values is None:
         return "incorrect"
     if number is not None and number == with_decimal_comma(values[0]):
-        certain = exact_number(values[0]) is None or values[0].lstrip("+-").startswith("0")
-        return "correct" if certain else "ambiguous comma"
+        return "ambiguous comma" if re.fullmatch(r"[-+]?[1-9]\d*,\d{3}", values[0]) else "correct"
     # y = 2x + 3 and y - 2x = 3
     if given.name != expected.name and ("=" in given.text) != ("=" in expected.text):
         values = given.equation, expected.equation
