@@ -39,8 +39,9 @@ def records() -> dict[str, dict[str, list[float]]]:
         first: dict[str, float] = {}  # Solutions with the same text have one score: that of the first.
         for text, (logit,) in zip(line["response"], line["pred_score"], strict=True):
             first.setdefault(text, logit)
-        # The recording has one wrong verdict: 10000 for 10{,}000.
-        right = [1.0] * 8 if line["answer"] == "10{,}000" else [float(each) for each in line["score"]]
+        # The recording has wrong verdicts: on 10000 for 10{,}000, and 4:30 \\text{ p.m.} for \\text{4:30 p.m.}
+        known = line["answer"] in ("10{,}000", "\\text{4:30 p.m.}")
+        right = [1.0] * 8 if known else [float(each) for each in line["score"]]
         found[line["question"]] = {"logits": [first[text] for text in line["response"]], "right": right}
     return found
 

@@ -118,11 +118,8 @@ def _without_condition(text: str) -> tuple[str, str, str]:
     r"""Return a text without the condition at its end, the condition, and the parameter that it declares an integer."""
     found = PATTERNS["condition"].search(text)
     head = text[: found.start()].rstrip("\\ ") if found else ""
-    if (
-        not found
-        or not head
-        or (found[2] and (PATTERNS["relation"].search(head) or ("=" in head and "\\ne" not in found[0])))
-    ):
+    bare = found and found[2] and (PATTERNS["relation"].search(head) or ("=" in head and "\\ne" not in found[0]))
+    if not found or not head or bare:
         return text, "", ""
     declared = PATTERNS["declared"].search(found[0])
     parameter = next(filter(None, declared.groups())) if declared else ""
