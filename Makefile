@@ -113,6 +113,7 @@ vulnerabilities:
 
 # Build the documentation into build/docs. A warning, such as a dead link, is an error. No network is used.
 docs: install
+	$(BIN)/python -m docs.generators
 	$(BIN)/python -m sphinx -q -W --keep-going --fresh-env docs build/docs
 	@echo "Open build/docs/index.html"
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import re
 from collections.abc import Iterable, Sequence
 
 
@@ -20,6 +22,12 @@ def directive(name: str, argument: str, **options: str) -> str:
     """Return a directive of Sphinx, such as ``autoclass``, with options that may have a value."""
     lines = [f".. {name}:: {argument}", *(f"   :{option}: {value}" for option, value in options.items())]
     return "\n".join(["```{eval-rst}", *lines, "```", ""])
+
+
+def summary(value: object) -> str:
+    """Return the first paragraph of a docstring, without the marks of Sphinx."""
+    text = inspect.cleandoc(value.__doc__ or "").partition("\n\n")[0]
+    return re.sub(r":\w+:`~?([^`]+)`", r"`\1`", text).replace("``", "`")
 
 
 def _cell(value: object) -> str:

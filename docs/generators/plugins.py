@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import yaml
 
-from docs.generators.markdown import code, directive, table
+from docs.generators.markdown import code, directive, summary, table
 from prmcal.db.metrics import with_terminal
 from prmcal.harness.planning.reading import shipped_grids
 from prmcal.harness.planning.resolved import built_in_metrics
@@ -29,15 +29,33 @@ _TITLES = {
 
 def plugin_table(kind: str) -> str:
     """Return the table of the plugins of a kind."""
-    rows = ([f"[{code(name)}](#{_anchor(kind, name)})", _summary(cls), _source(cls)] for name, cls in _plugins(kind))
+    rows = (
+        [f"[{code(name)}](plugins.md#{_anchor(kind, name)})", summary(cls), _source(cls)]
+        for name, cls in _plugins(kind)
+    )
     return table(["name", "what it does", "source"], rows)
 
 
+def arguments_tables() -> str:
+    """Return a table for each kind, of the arguments of its plugins with their defaults."""
+    return "\n".join(
+        f"## {title}\n\n"
+        + table(["name", "arguments"], ([code(name), ", ".join(_arguments(cls))] for name, cls in _plugins(kind)))
+        for kind, title in _TITLES.items()
+    )
+
+
+def _arguments(cls: type[Plugin]) -> Iterator[str]:
+    for name, parameter in inspect.signature(cls).parameters.items():
+        default = "" if parameter.default is parameter.empty else f" = {parameter.default!r}"
+        yield code("..." if parameter.kind is parameter.VAR_KEYWORD else name + default)
+
+
 def plugin_details() -> str:
-    """Return a section for each plugin, with its arguments and notes from the docstring."""
+    """Return a section for each plugin, with its arguments and notes from the docstring, for Sphinx."""
     parts: list[str] = []
     for kind, title in _TITLES.items():
-        parts.append(f"## {title}\n")
+        parts.append(f"## {title} in detail\n")
         for name, cls in _plugins(kind):
             parts.append(f"({_anchor(kind, name)})=\n### {code(name)}\n")
             fields = {name for base in cls.__mro__ for name in inspect.get_annotations(base)}
@@ -93,8 +111,3 @@ def _anchor(kind: str, name: str) -> str:
 
 def _source(cls: type[Plugin]) -> str:
     return f"{cls.citation} ({cls.known_by})" if cls.known_by else cls.citation
-
-
-def _summary(cls: type[Plugin]) -> str:
-    text = inspect.cleandoc(cls.__doc__ or "").partition("\n\n")[0]
-    return re.sub(r":\w+:`~?([^`]+)`", r"`\1`", text).replace("``", "`")

@@ -19,8 +19,8 @@ import typer
 import yaml
 
 from docs.generators.commands import commands_reference
-from docs.generators.extension import PARTS
 from docs.generators.grid_file import grid_reference
+from docs.generators.pages import DETAILS, PARTS, filled
 from prmcal.harness.cli.app import COMMANDS, app
 from prmcal.harness.planning.grid import GridSpec
 from prmcal.harness.planning.reading import type_in_words
@@ -118,9 +118,12 @@ def test_what_exists_is_on_the_pages(built: Path) -> None:
     assert all(f"| `{field}` |" in grids for field in GridSpec.model_fields)
 
 
-def test_every_generated_part_is_on_a_page() -> None:
-    text = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "docs").rglob("*.md"))
+def test_the_parts_that_are_written_from_the_code_are_on_pages_and_current() -> None:
+    pages = {path: path.read_text(encoding="utf-8") for path in (ROOT / "docs").rglob("*.md")}
+    assert [path.name for path, text in pages.items() if filled(text) != text] == [], "Run `python -m docs.generators`."
+    text = "\n".join(pages.values())
     assert set(re.findall(r"<!-- generated: ([a-z ]+) -->", text)) == set(PARTS)
+    assert set(re.findall(r"<!-- details: ([a-z ]+) -->", text)) == set(DETAILS)
 
 
 @pytest.mark.parametrize(
