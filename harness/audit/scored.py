@@ -30,6 +30,7 @@ from prmcal.steps import split_steps
 FIRST = "reward of the first solution"
 OUTCOME = "outcome of the first solution minus its reward"
 
+_SHORT = 30  # characters of a text that can be an answer and no more
 _BOX = re.compile(r"\\boxed\{([^{}]*)\}")
 
 Target = Literal["success rate", "outcome", "first error", "step"]
@@ -114,6 +115,8 @@ def rows_of(found: Sequence[Solution], source: str, fields: Fields, words: Seque
         answer, way = each.get("answer"), "a field of its own"
         if answer is None and text and (read := find_answer(text, MARKED)):
             answer, way = read.text, read.way
+        if answer is None and each.get("reference") is not None and 0 < len(text) <= _SHORT and "\n" not in text:
+            answer, way = text, "the whole text"
         outcome = share_of(each.get("label"))
         if outcome is None and each.get("reference") is not None:
             reference = str(each["reference"])

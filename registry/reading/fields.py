@@ -83,17 +83,19 @@ class FileFields:
         self.texts = [name for name in shapes.QUESTIONS if is_name and " " in str(first.get(name))]
         given = fields.solutions
         names = [given] if given else [*shapes.MANY, *shapes.ONE]
-        self.many = next((name for name in names if _has_many(name, first.get(name), name == given)), None)
+        lists = names if given else [*names, *first]
+        self.many = next((name for name in lists if _has_many(name, first.get(name), name == given)), None)
         texts = (name for name in names if isinstance(first.get(name), str | list))
         self.text = None if self.many else next(texts, None)
         if given and not self.many and not self.text:
             self._chosen("solution", (), given, is_score, True)
         inner = typical([each for each in first[self.many] if isinstance(each, Mapping)]) if self.many else {}
-        self.every = {**first, **inner}
+        self.every, self.inner = {**first, **inner}, inner
         self.answer, self.reference = self._compared(fields)
         if not (self.many or self.text) and isinstance(first.get(self.answer or ""), list):
             self.many = self.answer
-        self.is_named = fields.answer is not None
+        # Of solutions with texts, the answers are read from these, unless a field is named.
+        self.is_said = fields.answer is not None or self.answer not in shapes.ANSWERS
         self.score = self._score(fields)
         self.label = self._label(fields)
         if not (self.many or self.text) and self.label and _in_parallel(first, self.score, self.label):
@@ -109,8 +111,9 @@ class FileFields:
             f"'{name}'" if name else "not there" for name in (self.many or self.text, self.score, self.answer)
         )
         label = f"'{self.label or self.reference}'{self.labels.words}"
-        what = answer if self.answer else "the answers"
-        graded = "" if self.label else f", against which {what} {'was' if self.answer else 'were'} graded"
+        is_field = self.answer and (self.is_said or not self.many or self.many == self.answer)
+        what = f"{answer} was" if is_field else "the answers were"
+        graded = "" if self.label else f", against which {what} graded"
         return (
             f"Fields: question '{self.question}', solution {solution}, score {score}, label {label}{graded}."
             f"{' A score is 1 - the first class of its step.' if self.is_classes else ''}"
@@ -143,7 +146,8 @@ class FileFields:
         ]
         truth = fields.truth or (references[0] if references else None)
         if answer is None and truth is not None:  # Beside a truth of another name, it is what the solution says.
-            names = ("answer",) if self.many or self.text else ("answer", "final_answer")
+            is_own = "final_answer" in self.inner or not (self.many or self.text)
+            names = ("answer", "final_answer") if is_own else ("answer",)
             answer = next((name for name in names if name != truth and not is_missing(every.get(name))), None)
         return answer, truth
 
@@ -288,10 +292,13 @@ class FileFields:
 def _has_many(name: str, value: Any, given: bool) -> bool:
     """Return whether a field has a list of solutions. A list of texts in a field such as `steps` is one solution."""
     inner = value[0] if isinstance(value, list) and value else None
-    known = (
-        name in shapes.MANY or (given and name not in shapes.ONE) or (name == "output" and isinstance(inner, Mapping))
-    )
-    return isinstance(value, list) and (known or isinstance(inner, list))
+    if not isinstance(value, list):
+        return False
+    if name in shapes.MANY or (given and name not in shapes.ONE) or (name == "output" and isinstance(inner, Mapping)):
+        return True
+    if name in shapes.ONE or not isinstance(inner, Mapping):
+        return name in shapes.ONE and isinstance(inner, list)
+    return not inner.keys().isdisjoint({*shapes.SCORES, *shapes.CLEAR_LABELS})
 
 
 def _data_set(question: str, contents: Sequence[Content]) -> str | None:

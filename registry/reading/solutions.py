@@ -101,8 +101,7 @@ class _Reader(FileFields):
             is_object = isinstance(each, Mapping)
             text = next((inner[name] for name in shapes.ONE if name in inner), None) if is_object else each
             score = _at(self.score, inner, record, index, len(texts))
-            # The answers of texts are read from them, unless a field is named.
-            answer = inner.get("answer" if text is not None and not self.is_named else self.answer or "answer")
+            answer = inner.get(self.answer or "answer" if text is None or self.is_said else "answer")
             yield {
                 **shared,
                 **_texts(text, score),

@@ -145,6 +145,13 @@ def test_a_list_of_answers_is_one_of_solutions_and_rates_belong_to_steps(tmp_pat
     found = read(tmp_path, rows)
     assert found.solutions["label"].tolist() == [1, 0, 1] * 9
     assert found.prefixes["score"].tolist() == [0.1, 0.2, 0.3] * 9
+    bare = [
+        {"question": f"q {place}", "responses": ["7", "8"], "scores": [0.1, 0.2], "answer": "7"} for place in range(9)
+    ]
+    assert read(tmp_path, bare).solutions["label"].tolist() == [1, 0] * 9
+    paths = [{"text": "So we see.", "final_answer": number, "score": number / 9} for number in (7, 8)]
+    objects = read(tmp_path, [{"question": f"q {place}", "paths": paths, "gold": 7} for place in range(9)])
+    assert objects.solutions["label"].tolist() == [1, 0] * 9
     steps = [{"question": f"q {place}", "scores": [0.9, 0.5], "labels": [1.0, 0.25]} for place in range(9)]
     assert read(tmp_path, steps).scored.target == "success rate"
     assert read(tmp_path, steps).prefixes["label"].tolist() == [1, 0.25] * 9
