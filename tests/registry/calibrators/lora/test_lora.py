@@ -113,7 +113,7 @@ def test_a_fit_learns_and_leaves_the_prm_as_it_was(
 ) -> None:
     k, n = labels(features)
     before = state(reward_model)
-    calibrator = create(epochs=25, **arguments).fit(features, k, n)
+    calibrator = create(epochs=15, **arguments).fit(features, k, n)
     predicted = calibrator.predict(features)
     assert state(reward_model) == before
     assert calibrator.card_["final_loss"] < 0.6 * calibrator.card_["first_loss"]
