@@ -95,33 +95,38 @@ def scale_of(
 
 def _guess(scores: Floats, integers: bool, field: str, source: str) -> ScaleName:
     least, most, inside = scores.min(), scores.max(), (scores >= 0) & (scores <= 1)
-    if inside.all():
-        return "probability"
     other, odds = _OTHER.search(field), _LOGIT.search(field)
+    if inside.all() and (not other or _PERCENT.search(field)):
+        return "probability"
     on_grid = least >= 0 and not other and bool((np.mod(scores, _GRID) == 0).all())
     if on_grid and (most == _TOPS[0] or _LIKERT < most <= _TOPS[1]):
         return "grade"
     if on_grid and _TOPS[1] < most <= 100 and (_PERCENT.search(field) or (integers and most > 50)):
         return "percent"
-    if inside.mean() > _MOSTLY:
+    is_mixed = _PERCENT.search(field) and most > _TOPS[1] and ((scores > 0) & (scores < 1)).mean() > 1 - _MOSTLY
+    if not inside.all() and (inside.mean() > _MOSTLY or is_mixed):
         raise DataError(
             f"{source}: {inside.sum():,} scores lie in [0, 1], as probabilities do, and {(~inside).sum():,} do not, "
-            f"such as {scores[~inside][0]:g}. Say what they are: --as probability or --as logit."
+            f"such as {scores[~inside][0]:g}. Say what they are: --as probability or --as "
+            f"{'percent' if is_mixed else 'logit'}."
         )
     if least >= 0 and _TOPS[1] < most <= 100 and _PERCENT.search(field) and not other and not odds:
         return "percent"
     if not other and (odds or (least < 0 < most and not integers)):
         return "logit"
     ways, why = ["rank", "rank --reverse"], "a smaller one may be better"
-    if least < 0 and not (integers and least == -1 and most > _TOPS[1]):  # -1 can stand for no score.
+    if inside.all():
+        ways = ["probability", "rank --reverse"]
+    elif least < 0 and not (integers and least == -1 and most > _TOPS[1]):  # -1 can stand for no score.
         ways, why = ["logit", "rank"], "they may be log-odds or log-probabilities"
     elif on_grid and most <= _TOPS[1]:
         ways, why = [f"{float(least >= 1):g}-{most:g}", "grade"], "they may be grades of several scales"
     elif most <= 100 and not other:
         ways = ["percent" if most > _TOPS[1] else "grade", *ways]
+    are = "may be" if inside.all() else "are"
     examples = ", ".join(f"{each:g}" for each in scores[:3])
     command = f"prmcal audit {source.replace(', ', ' ')} --as"
     raise DataError(
-        f"{source}: the scores in '{field}' ({examples}) are no probabilities, and {why}. Say what they are: "
+        f"{source}: the scores in '{field}' ({examples}) {are} no probabilities, and {why}. Say what they are: "
         f"{', or '.join(f'{command} {way}' for way in ways)}."
     )

@@ -114,6 +114,7 @@ def test_what_numbers_cannot_be_is_asked_with_two_commands(
     [
         (lambda p, y: {"p": p, "correct": y}, r"no field is known as the score\..* Name it: --score p \(0\.\d+, 0\."),
         (lambda p, y: {"confidence": "high", "correct": y}, r"and 'confidence' \('high', 'high', 'high'\) is none"),
+        (lambda p, y: {"confidence": 100 * p if y else p, "correct": y}, "Say what they are: .* or --as percent"),
         (lambda p, y: {"score": p, "graded": True}, r"Name it: --label graded \(True, True, True\)"),
         (lambda p, y: {"score": p, "label": 100 * y}, r"'label' \(\d+, \d+, \d+\) (is none|cannot be read)"),
         (
