@@ -1,5 +1,6 @@
 """The server from its start to its end: its addresses, and the gate before them."""
 
+import asyncio
 import socket
 import time
 import uuid
@@ -13,6 +14,7 @@ from fastapi.responses import JSONResponse
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from prmcal import __version__
 from prmcal.errors import PluginFailedError, PrmcalError
@@ -22,6 +24,8 @@ from prmcal.harness.serving.pooling import Form, PoolingBody
 from prmcal.harness.storage.folder import first_problem
 
 _GRACE_SECONDS, _BACKLOG = 20, 2048
+_SECONDS_TO_ASK = 10.0
+"""Longer pauses within a request end it, so that nobody holds connections by sending nothing."""
 
 _REMEDIES = {
     400: "The body is not JSON. Send a JSON object; /openapi.json describes it.",
@@ -36,7 +40,7 @@ def _refusal(status: int, message: str, **headers: str) -> JSONResponse:
 
 
 class Gate:
-    """Refuse requests without access with 403 or 401, large bodies with 413, and too many at once with 503."""
+    """Refuse requests without access (403 or 401), large and slow bodies (413, 408), and too many at once (503)."""
 
     def __init__(self, app: ASGIApp, access: Access, max_body: int, max_concurrent: int) -> None:
         self._app, self._access = app, access
@@ -58,15 +62,23 @@ class Gate:
             text = f"The server answers {self._max_concurrent} requests already, which is its limit. Try again in 1 s."
             await _refusal(503, text, connection="close", **{"retry-after": "1"})(scope, receive, send)
             return
-        size = 0
+        large = f"The body has more than {self._max_body:,} bytes, the limit. Send fewer rows."
+        length = headers.get("content-length", "0")
+        if length.isdigit() and (len(length) > 18 or int(length) > self._max_body):
+            await _refusal(413, large, connection="close")(scope, receive, send)
+            return
+        size, whole = 0, False
 
         async def limited() -> Message:
-            nonlocal size
-            message = await receive()
-            size += len(message.get("body", b""))
+            nonlocal size, whole
+            try:
+                message = await asyncio.wait_for(receive(), None if whole else _SECONDS_TO_ASK)
+            except TimeoutError:
+                text = f"The body did not come within {_SECONDS_TO_ASK:.0f} s. Send the request again."
+                raise HTTPException(408, text, {"connection": "close"}) from None
+            size, whole = size + len(message.get("body", b"")), not message.get("more_body", False)
             if size > self._max_body:
-                text = f"The body has more than {self._max_body:,} bytes, the limit. Send fewer rows."
-                raise HTTPException(413, text, {"connection": "close"})
+                raise HTTPException(413, large, {"connection": "close"})
             return message
 
         self._running += computes
@@ -137,6 +149,15 @@ def bound_socket(host: str, port: int) -> socket.socket:
     return listening
 
 
+class _Connection(H11Protocol):
+    """A connection that is closed if no request has come after some time."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Begin to wait for a request."""
+        super().connection_made(transport)
+        self.loop.call_later(_SECONDS_TO_ASK, lambda: self.cycle or transport.close())
+
+
 class _Server(uvicorn.Server):
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Begin to end; a second signal ends at once. uvicorn would send itself the signal again when it is done."""
@@ -148,6 +169,7 @@ def run(app: FastAPI, listening: socket.socket) -> None:
     """Answer requests until SIGINT or SIGTERM. Then running requests may finish for some time."""
     config = uvicorn.Config(
         app,
+        http=_Connection,
         log_level="warning",
         access_log=False,
         server_header=False,

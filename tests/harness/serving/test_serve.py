@@ -10,7 +10,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -56,6 +56,29 @@ def test_a_body_of_unknown_length_is_limited(address: str) -> None:
     with suppress(httpx2.WriteError):  # The server can close the connection before the whole body is sent.
         reply = httpx2.post(f"{address}/pooling", content=endless(), headers=headers, timeout=SECONDS)
         assert reply.status_code == 413
+    assert pooled(address, input=QUESTION)
+
+
+def test_a_request_that_stops_in_the_middle_is_closed_and_an_absurd_length_refused_at_once(address: str) -> None:
+    host, port = address.removeprefix("http://").split(":")
+    head = f"POST /pooling HTTP/1.1\r\nhost: {host}:{port}\r\ncontent-type: application/json\r\ncontent-length: "
+    sent = {
+        "": "",
+        head: "",
+        f"{head}{10**12}\r\n\r\n": "413",
+        f"{head}{10**30}\r\n\r\n": "",
+        f"{head}9\r\n\r\n[": "408",
+    }
+    with ExitStack() as stack:
+        clients = [
+            (stack.enter_context(socket.create_connection((host, int(port)), SECONDS)), text, status)
+            for text, status in sent.items()
+        ]
+        for client, text, _ in clients:
+            client.sendall(text.encode())
+        for client, _, status in clients:
+            reply = b"".join(iter(lambda client=client: client.recv(2**16), b""))  # until the server closes it
+            assert status in reply.decode()
     assert pooled(address, input=QUESTION)
 
 
