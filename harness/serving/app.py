@@ -155,7 +155,11 @@ class _Connection(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin to wait for a request."""
         super().connection_made(transport)
-        self.loop.call_later(_SECONDS_TO_ASK, lambda: self.cycle or transport.close())
+        self.loop.call_later(_SECONDS_TO_ASK, self._close_if_silent)
+
+    def _close_if_silent(self) -> None:
+        if self.cycle is None:
+            self.transport.close()
 
 
 class _Server(uvicorn.Server):
