@@ -278,7 +278,7 @@ class SearchParameters(GeneratingParameters):
     """Search for an answer to each question."""
 
     kind = "search"
-    version = 4
+    version = 3
     target: float | None
     level: float | None
     """The target probability C and the level beta, each in (0, 1), if the strategy has one."""
