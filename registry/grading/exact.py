@@ -34,10 +34,8 @@ def with_decimal_comma(text: str) -> Fraction | None:
 def equal_in_plain_spelling(answer: str, reference: str) -> bool:
     """Return whether two answers are the same text or the same number (compared exactly, up to 30 digits)."""
     given, expected = _normalise(answer), _normalise(reference)
-    if given == expected:
-        return True
     number = _number(given)
-    return number is not None and number == _number(expected)
+    return given == expected or (number is not None and number == _number(expected))
 
 
 def _normalise(text: str) -> str:
@@ -47,9 +45,6 @@ def _normalise(text: str) -> str:
 
 
 def _number(text: str) -> Fraction | None:
-    if not PATTERNS["plain number"].fullmatch(text):
-        return None
     numerator, _, denominator = text.partition("/")
-    if not denominator:
-        return Fraction(numerator)
-    return Fraction(numerator) / int(denominator) if int(denominator) else None
+    is_number = PATTERNS["plain number"].fullmatch(text) and int(denominator or 1)
+    return Fraction(numerator) / int(denominator or 1) if is_number else None

@@ -37,11 +37,6 @@ class Spelled:
     claims: tuple[tuple[str, str], ...] = ()
     """Pairs of parts of a chain of equalities, such as ("4+3", "7"), that must be equal."""
 
-    @property
-    def equation(self) -> str:
-        """The value with its name, if it has one."""
-        return f"{self.name}={self.text}" if self.name else self.text
-
 
 @lru_cache(maxsize=8192)
 def spelled(text: str, beside_number: bool = False) -> Spelled:
@@ -96,6 +91,7 @@ def respelled(text: str, stage: str) -> str:
     return text
 
 
+@lru_cache(maxsize=8192)
 def without_wrappers(text: str) -> str:
     """Return an answer in LaTeX, without what stands around it and changes nothing."""
     if not text.isascii():

@@ -59,9 +59,9 @@ def _grade_mathematics(answer: str, reference: str) -> Verdict:
         return _verdict(numbers[0] == numbers[1])
     given, expected = spelled(answer), spelled(reference)
     number = exact_number(expected.text)
-    if number is not None:
+    if number is not None and exact_number(given.text) is None:
         given = spelled(answer, True)
-    elif exact_number(given.text) is not None:
+    elif number is None and exact_number(given.text) is not None:
         expected = spelled(reference, True)
     values = in_same_unit(given, expected)
     if values is None:
@@ -70,7 +70,7 @@ def _grade_mathematics(answer: str, reference: str) -> Verdict:
         return "ambiguous comma" if re.fullmatch(r"[-+]?[1-9]\d*,\d{3}", values[0]) else "correct"
     # y = 2x + 3 and y - 2x = 3
     if given.name != expected.name and ("=" in given.text) != ("=" in expected.text):
-        values = given.equation, expected.equation
+        values = f"{given.name}={given.text}".lstrip("="), f"{expected.name}={expected.text}".lstrip("=")
     found = compare(*values)
     claims = tuple(Pair(*claim) for claim in {*given.claims} ^ {*expected.claims})
     if claims and found:

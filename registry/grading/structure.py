@@ -58,13 +58,6 @@ class _Structure:
     elements: tuple[str, ...]
     names: tuple[str, ...] = ()
 
-    @property
-    def equations(self) -> tuple[str, ...]:
-        """The elements of a list, and the equations of values."""
-        if not self.names:
-            return self.elements
-        return tuple(f"{name} = {value}" for name, value in zip(self.names, self.elements, strict=True))
-
 
 def compare(answer: str, reference: str) -> Found:
     """Compare two spelled answers by text, numbers and structure. Return a question if these do not decide."""
@@ -111,7 +104,10 @@ def _compare_structures(given: _Structure, expected: _Structure) -> Found | None
     kinds = given.kind, expected.kind
     if "values" in kinds and all(one.names or any("=" in text for text in one.elements) for one in (given, expected)):
         if sorted(given.names) != sorted(expected.names):
-            return _in_any_order(given.equations, expected.equations)
+            both = [
+                one.names and map(" = ".join, zip(one.names, one.elements, strict=True)) for one in (given, expected)
+            ]
+            return _in_any_order(tuple(both[0] or given.elements), tuple(both[1] or expected.elements))
         order = [given.names.index(name) for name in expected.names]
         return _in_order(tuple(given.elements[place] for place in order), expected.elements)
     if kinds[0] == kinds[1]:

@@ -93,13 +93,14 @@ def _same_values(given: Any, expected: Any) -> bool | None:
             values[symbol] = Integer(4 + 3 * place + 2 * number) if counts else rational
         left, right = (each.subs(values).doit() for each in exact)
         difference = left - right
+        if difference == 0:
+            compared = True
+            continue
         results = [each.evalf(_DIGITS) for each in (difference, left, right)]
         unreal = not any(each.has(I) for each in numbers) and results[1].is_real == results[2].is_real
-        if difference != 0 and unreal and any(part.subs(values).evalf(15).is_real is False for part in parts):
+        if unreal and any(part.subs(values).evalf(15).is_real is False for part in parts):
             continue  # A part has no value there, such as the root of a negative number.
         compared = True
-        if difference == 0:
-            continue
         sizes = [abs(each) for each in results]
         if not all((each.is_Float or each.is_Rational) and each.is_finite for each in sizes):
             return None
