@@ -172,7 +172,7 @@ class HealthCheck(Base, table="health"):
         return self.count / self.total if self.total else 0.0
 
 
-_VERDICTS = "correct, incorrect, unparsed, timed out or failed"
+_VERDICTS = "correct, incorrect, unparsed, timed out, failed, unknown words or ambiguous comma"
 
 
 class Trajectory(BulkBase, table="trajectories"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,6 +12,7 @@ from prmcal.db import catalog
 from prmcal.db.metrics import RANKING_METRIC, cell_id
 from prmcal.db.run_folder import published_path
 from prmcal.db.text.board import estimate
+from prmcal.db.text.formats import typeset
 from tests.dashboard.conftest import rows, unfold
 from tests.db import factory
 
@@ -20,6 +22,11 @@ from playwright.sync_api import Page, expect
 FIRST, SECOND = (
     cell_id("calibration", "weak", "nano-math", prm="qwen", calibrator=name) for name in ("uncalibrated", "isotonic")
 )
+
+
+def printed(*numbers: Any, **options: Any) -> str:
+    """An estimate as the page shows it, with a true minus sign."""
+    return typeset(estimate(*numbers, **options)).replace("\N{NO-BREAK SPACE}", " ")
 
 
 def test_two_cells_are_compared_with_links_to_the_questions_where_they_differ(
@@ -33,10 +40,10 @@ def test_two_cells_are_compared_with_links_to_the_questions_where_they_differ(
     for row, each in zip(shown, expected.table.itertuples(), strict=True):
         named = dict(zip(head, row, strict=True))
         assert (named["A"], named["B"]) == (
-            estimate(each.metric, each.a, each.a_low, each.a_high),
-            estimate(each.metric, each.b, each.b_low, each.b_high),
+            printed(each.metric, each.a, each.a_low, each.a_high),
+            printed(each.metric, each.b, each.b_low, each.b_high),
         )
-        difference = estimate(each.metric, each.difference, each.low, each.high, signed=True)
+        difference = printed(each.metric, each.difference, each.low, each.high, signed=True)
         assert named["B - A"].replace("†", "") == difference
         assert named["significant"] == {None: "", True: "yes", False: "no"}[each.real]
     ranking = expected.table.set_index("metric").loc[RANKING_METRIC]
