@@ -49,8 +49,7 @@ def measurements(
         found = frame(connection, query).assign(standing=None)
         if question_level is None:
             rivals = ~found["cell_id"].isin(references(connection))
-            ranked = iter(standings(found[rivals], frame(connection, pairs), described))
-            found = found.assign(standing=[next(ranked) if rival else None for rival in rivals])
+            found.loc[rivals, "standing"] = standings(found[rivals], frame(connection, pairs), described)
     found = kept(found, names)
     order = {name: place for place, name in enumerate(described.ordered(found["metric"].dropna()))}
     rows = found.assign(place=found["metric"].map(order)).sort_values(["number", "place"], kind="stable")

@@ -129,7 +129,7 @@ def alive_nodes(ray: Any) -> dict[str, Node]:
 
 
 class Inspection:
-    """Asks nodes, without waiting, for their versions of Python, prmcal and the packages that decide results."""
+    """Asks nodes for their versions of Python, prmcal and the packages that decide results, and does not wait."""
 
     def __init__(self, ray: Any) -> None:
         self._ray = ray

@@ -144,7 +144,7 @@ class Schedule:
     def untried(self) -> set[str]:
         """The models that are to be tried out, as shards name them, and those of graders, which come late."""
         untried = {self._unfinished[ref].resource for ref in self._trials if ref in self._unfinished}
-        return untried | {shard.resource for shard in self._unfinished.values() if "grader:" in shard.resource}
+        return untried | {shard.resource for shard in self._unfinished.values() if shard.resource.startswith("grader:")}
 
     def is_trial(self, ref: ArtifactRef) -> bool:
         """Return whether a shard tries out a model, or is read by one that does."""
