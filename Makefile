@@ -1,4 +1,4 @@
-# `make demo` runs a slice of the shipped grid `nano` and prints what it found, in under two minutes on two cores.
+# `make demo` runs a slice of the shipped grid `nano` and prints what it found, in under five minutes on two cores.
 # `make nano` runs the whole grid; docs/start.md says how long it takes. `make test` runs the tests, and `make lint` the linters.
 # Each target sets up .venv first. PYTHON names an interpreter of version 3.11 or newer.
 

@@ -78,7 +78,8 @@ def leaderboard(source: Source, /, table: Leaderboard = "calibration", **filters
         parts.append(rows.reindex(wide.index))
     parts.append(long.groupby("cell_id")[["rows", "questions"]].min().reindex(wide.index))
     parts.append(wide[last])
-    return pd.concat(parts, axis=1).reset_index(drop=True)
+    # The copy joins the blocks of the metrics. Without it, pandas warns a caller who adds a column.
+    return pd.concat(parts, axis=1).reset_index(drop=True).copy()
 
 
 _FILE = Path(__file__).with_name("reported.csv")
