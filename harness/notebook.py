@@ -84,9 +84,7 @@ class Run:
         return ranking_frame(overview(self._published, **_listed(names)))
 
     def leaderboard(
-        self,
-        table: Literal["calibration", "scaling"] = "calibration",
-        **names: Unpack[Names],
+        self, table: Literal["calibration", "scaling"] = "calibration", **names: Unpack[Names]
     ) -> pd.DataFrame:
         """Return a leaderboard with one row per cell, in the order of the short numbers.
 

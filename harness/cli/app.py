@@ -116,8 +116,7 @@ def _print_version(asked: bool) -> None:
 def prmcal(
     context: typer.Context,
     version: Annotated[
-        bool,
-        typer.Option("--version", is_eager=True, callback=_print_version, help="Print the version and exit."),
+        bool, typer.Option("--version", is_eager=True, callback=_print_version, help="Print the version and exit.")
     ] = False,
 ) -> None:
     """Measure and repair the calibration of process reward models, and see what calibration gains."""

@@ -144,10 +144,7 @@ def serve(
     authorization = f" -H 'authorization: Bearer {access.token}'" if access.token else ""
     body = shlex.quote(json.dumps({"messages": _EXAMPLE}))
     print(f"Serving {loaded.scorer}, for {loaded.llm.name}, at {address}. Ctrl-C ends it. {loaded.chosen_by}".rstrip())
-    print(
-        f"Try it: curl {address}/pooling{authorization} -H 'content-type: application/json' -d {body}",
-        flush=True,
-    )
+    print(f"Try it: curl {address}/pooling{authorization} -H 'content-type: application/json' -d {body}", flush=True)
     if not is_local(host):
         print(_REACHABLE, flush=True)
     answer_requests(app, listening)

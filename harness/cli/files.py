@@ -45,8 +45,7 @@ _NAME = re.compile(r"(?P<key>[0-9a-f]{24})|\.[0-9a-f]{24}-\w+")
 
 
 def gc(
-    directory: RunArgument,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help=WORDS["gc"]["yes"])] = False,
+    directory: RunArgument, yes: Annotated[bool, typer.Option("--yes", "-y", help=WORDS["gc"]["yes"])] = False
 ) -> None:
     """Delete what the grid of a run no longer needs.
 
@@ -152,8 +151,7 @@ def rebuild(
         with folder.lock():
             kept = counted(convert_texts(directory), "shard")
         typer.echo(
-            f"Kept the samples of {kept} of an earlier version. Run the grid again: it takes them over.",
-            err=True,
+            f"Kept the samples of {kept} of an earlier version. Run the grid again: it takes them over.", err=True
         )
         return
     if not check:

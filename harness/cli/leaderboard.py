@@ -71,8 +71,7 @@ def leaderboard(
     filters = {kind: listed for kind, listed in names.items() if listed}
     width = UNLIMITED if wide else None
     typer.echo(
-        render_leaderboard(directory, table, output_format, filters=filters, width=width, explain=explain),
-        nl=False,
+        render_leaderboard(directory, table, output_format, filters=filters, width=width, explain=explain), nl=False
     )
 
 
@@ -165,8 +164,7 @@ def _league_text(found: League, directory: Path, width: int | None) -> str:
         wrapped(league_sentence(found), width),
         _ranked(league_board(found), width),
         _commands(
-            f"prmcal leaderboard {folder} --table league --llm NAME",
-            f"prmcal dashboard {folder}   # page League",
+            f"prmcal leaderboard {folder} --table league --llm NAME", f"prmcal dashboard {folder}   # page League"
         ),
     ]
     return "\n\n".join(parts) + "\n"

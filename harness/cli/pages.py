@@ -44,10 +44,7 @@ def dashboard(
     os.execv(sys.executable, [*command, str(directory.resolve())])
 
 
-def report(
-    directory: options.RunArgument,
-    out: Annotated[Path, option("REPORT", WORDS["report"]["out"])],
-) -> None:
+def report(directory: options.RunArgument, out: Annotated[Path, option("REPORT", WORDS["report"]["out"])]) -> None:
     """Write a report with tables and figures.
 
     Tables are written as CSV and LaTeX, and figures as PNG, PDF, SVG and CSV.

@@ -196,10 +196,7 @@ def _with_grader(grid: dict[str, Any], entry: dict[str, Any]) -> dict[str, Any]:
 
     def changed(data: dict[str, Any]) -> dict[str, Any]:
         first, *others = data["graders"] or [{"name": "default", "plugin": "default", "arguments": {}}]
-        return {
-            **data,
-            "graders": [first, *(each for each in others if each["name"] != entry["name"]), entry],
-        }
+        return {**data, "graders": [first, *(each for each in others if each["name"] != entry["name"]), entry]}
 
     grid = {**grid, "parts": [_with_grader(part, entry) for part in grid.get("parts", ())]}
     for place in ("calibration", "datasets"):

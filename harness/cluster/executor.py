@@ -18,14 +18,7 @@ from typing import Any, Self
 
 from prmcal.db.run_folder import workers_folder
 from prmcal.errors import ClusterError, DataError
-from prmcal.harness.cluster.nodes import (
-    Census,
-    ClusterSettings,
-    cause_of,
-    connected,
-    on_node,
-    slots_of,
-)
+from prmcal.harness.cluster.nodes import Census, ClusterSettings, cause_of, connected, on_node, slots_of
 from prmcal.harness.execution.local import WorkerDiedError, WorkerProcess, after_outcome
 from prmcal.harness.execution.machine import Slot, Worker, hand_out, next_start, too_large
 from prmcal.harness.execution.schedule import Event, Notice, Outcome, Schedule
@@ -148,10 +141,7 @@ class RayExecutor:
     """
 
     def __init__(
-        self,
-        directory: Path,
-        plugin_files: Sequence[Path] = (),
-        settings: ClusterSettings | None = None,
+        self, directory: Path, plugin_files: Sequence[Path] = (), settings: ClusterSettings | None = None
     ) -> None:
         self._directory = directory.resolve()
         self._plugin_files = tuple(plugin_files)

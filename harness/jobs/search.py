@@ -301,10 +301,7 @@ def compute_search(shard: Shard[SearchParameters], context: Context) -> Output:
     frame = pd.DataFrame(rows).astype({**counts, **tokens})
     finished = [(result.question.id, join_steps(beam.steps)) for result in searched for beam in result.finished]
     return Output(
-        {
-            "searched": frame,
-            "finished": pd.DataFrame(finished, columns=["question_id", "text"], dtype="str"),
-        },
+        {"searched": frame, "finished": pd.DataFrame(finished, columns=["question_id", "text"], dtype="str")},
         samples=int(frame["generations"].sum()),
         generated_tokens=int(frame["generated_tokens"].sum()),
         scored_tokens=int(frame["scored_tokens"].sum()),

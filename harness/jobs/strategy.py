@@ -84,10 +84,7 @@ def order_error(errors: Floats) -> float:
 
 
 def _costs(
-    shard: Shard[StrategyParameters],
-    context: Context,
-    trajectories: pools.GradedTrajectories,
-    answered: Answered,
+    shard: Shard[StrategyParameters], context: Context, trajectories: pools.GradedTrajectories, answered: Answered
 ) -> dict[str, MetricOf]:
     """Return the expected tokens as metrics.
 

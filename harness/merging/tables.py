@@ -39,10 +39,7 @@ def check_tables(paths: Sequence[Path]) -> None:
     """
     if not paths:
         return
-    with (
-        starting_with({}),
-        ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), _limit_memory) as pool,
-    ):
+    with starting_with({}), ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), _limit_memory) as pool:
         answers = pool.map(_problem_of, paths, chunksize=64)
         for path in paths:
             try:

@@ -46,10 +46,7 @@ def reliability_bins(rows: PrefixRows, bins: int = 10) -> pd.DataFrame:
     for index in np.flatnonzero(count):
         present = counts[:, index] > 0
         low[index], high[index] = Ratio(
-            successes[present, index],
-            counts[present, index],
-            rows.question_ids[present],
-            intervals.bounded_interval,
+            successes[present, index], counts[present, index], rows.question_ids[present], intervals.bounded_interval
         ).interval()
     filled = np.where(count > 0, count, np.nan)
     return _bins_table(

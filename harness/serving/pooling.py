@@ -32,8 +32,7 @@ class PoolingBody(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     input: str | list[TokenID] | list[str | list[TokenID]] | None = Field(
-        default=None,
-        description="One trajectory or a list of them, each a text or token ids in the PRM's own form.",
+        default=None, description="One trajectory or a list of them, each a text or token ids in the PRM's own form."
     )
     messages: list[Message] | None = Field(
         default=None,

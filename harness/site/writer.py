@@ -119,11 +119,7 @@ def page(name: str, *styles: str, script: str = "", folder: Path = _HERE, **cont
     style = "\n".join([(_HERE / "style.css").read_text(encoding="utf-8").rstrip(), *styles])
     # The hashes let a browser run only the script of the page, even if a name or a reason contains another one.
     return html.template(name, folder, _HERE).render(
-        **contents,
-        style=_safe(style),
-        script=_safe(script),
-        style_hash=_digest(style),
-        script_hash=_digest(script),
+        **contents, style=_safe(style), script=_safe(script), style_hash=_digest(style), script_hash=_digest(script)
     )
 
 
