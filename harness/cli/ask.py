@@ -16,7 +16,7 @@ import typer
 from prmcal.db.text.formats import amount, counted, interval, number
 from prmcal.errors import PrmcalError
 from prmcal.harness.cli import options
-from prmcal.harness.cli.options import WORDS, argument, option
+from prmcal.harness.cli.options import argument, option
 from prmcal.harness.serving.access import Access, hosts_of, is_local, token_for
 from prmcal.harness.terminal import cut, terminal_width, text_table, wrapped
 from prmcal.registry.messages import reading
@@ -38,14 +38,16 @@ _REACHABLE = (
 
 def ask(
     run: options.RunArgument,
-    question: Annotated[str | None, argument("QUESTION", WORDS["ask"]["question"])] = None,
+    question: Annotated[
+        str | None, argument("QUESTION", "The question. Without it, or with -, standard input is read.")
+    ] = None,
     cell: options.CellOption = None,
     llm: options.LLMOption = None,
     prm: options.PRMOption = None,
     calibrator: options.CalibratorOption = None,
-    max_samples: Annotated[int | None, option("N", WORDS["ask"]["max_samples"], min=1)] = None,
-    seed: Annotated[int, option("SEED", WORDS["ask"]["seed"], min=0)] = 0,
-    output_format: Annotated[str, option("FORMAT", WORDS["ask"]["output_format"], "--format")] = "text",
+    max_samples: Annotated[int | None, option("N", "The largest number of samples of a question.", min=1)] = None,
+    seed: Annotated[int, option("SEED", "Another seed gives other samples.", min=0)] = 0,
+    output_format: Annotated[str, option("FORMAT", "text or json.", "--format")] = "text",
 ) -> None:
     """Answer a new question with a calibrated PRM.
 
@@ -116,10 +118,12 @@ def serve(
     llm: options.LLMOption = None,
     prm: options.PRMOption = None,
     calibrator: options.CalibratorOption = None,
-    host: Annotated[str, option("HOST", WORDS["serve"]["host"])] = "127.0.0.1",
-    port: Annotated[int, option("PORT", WORDS["serve"]["port"], min=0, max=65535)] = 8000,
-    max_body: Annotated[int, option("BYTES", WORDS["serve"]["max_body"], min=1)] = 2**20,
-    max_concurrent: Annotated[int, option("N", WORDS["serve"]["max_concurrent"], min=1)] = 64,
+    host: Annotated[
+        str, option("HOST", "The address that the server listens at. With 0.0.0.0, other machines can reach it.")
+    ] = "127.0.0.1",
+    port: Annotated[int, option("PORT", "The port; 0 for any free one.", min=0, max=65535)] = 8000,
+    max_body: Annotated[int, option("BYTES", "The largest body of a request; a larger one gets 413.", min=1)] = 2**20,
+    max_concurrent: Annotated[int, option("N", "Requests that are answered at one time; others get 503.", min=1)] = 64,
     allowed_hosts: options.AllowedHostsOption = None,
 ) -> None:
     """Serve a calibrated PRM over HTTP.

@@ -11,23 +11,59 @@ import typer
 
 from prmcal.errors import DataError, PrmcalError
 from prmcal.harness.cli.app import ExitCode
-from prmcal.harness.cli.options import WORDS, argument, names_by_kind, one_of, option
+from prmcal.harness.cli.options import (
+    LabelFieldOption,
+    OnlyRecordsOption,
+    QuestionFieldOption,
+    argument,
+    names_by_kind,
+    one_of,
+    option,
+)
 from prmcal.harness.terminal import text_table, wrapped
 
 
 def audit(
-    files: Annotated[list[Path], argument("FILE...", WORDS["audit"]["files"])],
-    question: Annotated[str | None, option("FIELD", WORDS["audit"]["question"])] = None,
-    score: Annotated[list[str] | None, option("FIELD", WORDS["audit"]["score"])] = None,
-    label: Annotated[str | None, option("FIELD", WORDS["audit"]["label"])] = None,
-    answer: Annotated[str | None, option("FIELD", WORDS["audit"]["answer"])] = None,
-    truth: Annotated[str | None, option("FIELD", WORDS["audit"]["truth"])] = None,
-    scale: Annotated[str | None, option("SCALE", WORDS["audit"]["scale"], "--as")] = None,
-    reverse: Annotated[bool, typer.Option("--reverse", help=WORDS["audit"]["reverse"])] = False,
-    by: Annotated[str | None, option("FIELD", WORDS["audit"]["by"])] = None,
-    only: Annotated[list[str] | None, option("KIND=NAME", WORDS["audit"]["only"])] = None,
-    against: Annotated[Path | None, option("DIR", WORDS["audit"]["against"])] = None,
-    out: Annotated[Path | None, option("DIR", WORDS["audit"]["out"])] = None,
+    files: Annotated[
+        list[Path],
+        argument(
+            "FILE...",
+            "Scored solutions, or the folder of a run. The last of several files can have the scores of the others.",
+        ),
+    ],
+    question: QuestionFieldOption = None,
+    score: Annotated[
+        list[str] | None, option("FIELD", "The field with the scores; repeatable, which compares them.")
+    ] = None,
+    label: LabelFieldOption = None,
+    answer: Annotated[
+        str | None, option("FIELD", "The field with the answer of a solution, which is graded against --truth.")
+    ] = None,
+    truth: Annotated[str | None, option("FIELD", "The field with the right answer.")] = None,
+    scale: Annotated[
+        str | None,
+        option(
+            "SCALE",
+            "Meaning of the scores: probability, percent, grade, a range such as 1-7, logit, or rank, which reads "
+            "their order alone.",
+            "--as",
+        ),
+    ] = None,
+    reverse: Annotated[bool, typer.Option("--reverse", help="A smaller score is better.")] = False,
+    by: Annotated[
+        str | None,
+        option(
+            "FIELD",
+            "Audit the records of each value of this field by themselves. Default: those of several LLMs or data sets.",
+        ),
+    ] = None,
+    only: OnlyRecordsOption = None,
+    against: Annotated[
+        Path | None, option("DIR", "An earlier audit. An alarm says if questions are no longer like its own.")
+    ] = None,
+    out: Annotated[
+        Path | None, option("DIR", "Write report.html, its diagrams, audit.json and the calibrator here.")
+    ] = None,
 ) -> None:
     """Say what the scores in a file are worth.
 
@@ -60,10 +96,13 @@ def audit(
 
 
 def apply(
-    directory: Annotated[Path, argument("DIR", WORDS["apply"]["directory"])],
-    files: Annotated[list[Path] | None, argument("[FILE...]", WORDS["apply"]["files"])] = None,
-    score: Annotated[str | None, option("FIELD", WORDS["apply"]["score"])] = None,
-    out: Annotated[Path | None, option("FILE", WORDS["apply"]["out"])] = None,
+    directory: Annotated[Path, argument("DIR", "What `prmcal audit --out DIR` has written.")],
+    files: Annotated[
+        list[Path] | None,
+        argument("[FILE...]", "Files with scores of the same scorer, as the audit takes them. Default: its own files."),
+    ] = None,
+    score: Annotated[str | None, option("FIELD", "The field with the scores. Default: that of the audit.")] = None,
+    out: Annotated[Path | None, option("FILE", "The new file. Default: the terminal.")] = None,
 ) -> None:
     """Add calibrated scores to the records of a file.
 
@@ -124,12 +163,14 @@ def apply(
 
 
 def train_prm(
-    source: Annotated[Path, argument("RUN|FILE", WORDS["train-prm"]["source"])],
-    model: Annotated[str, option("CHECKPOINT", WORDS["train-prm"]["model"])],
-    out: Annotated[Path, option("FOLDER", WORDS["train-prm"]["out"])],
-    question: Annotated[str | None, option("FIELD", WORDS["audit"]["question"])] = None,
-    label: Annotated[str | None, option("FIELD", WORDS["audit"]["label"])] = None,
-    only: Annotated[list[str] | None, option("KIND=NAME", WORDS["audit"]["only"])] = None,
+    source: Annotated[
+        Path, argument("RUN|FILE", "The folder of a run, or a file that an audit reads. It needs no scores.")
+    ],
+    model: Annotated[str, option("CHECKPOINT", "A language model: a folder, a GGUF file or a hub id.")],
+    out: Annotated[Path, option("FOLDER", "The new folder of the checkpoint.")],
+    question: QuestionFieldOption = None,
+    label: LabelFieldOption = None,
+    only: OnlyRecordsOption = None,
 ) -> None:
     """Train a PRM: fit a value head to a language model.
 
@@ -158,15 +199,22 @@ def train_prm(
 
 
 def pools(
-    files: Annotated[list[Path] | None, argument("[add] FILE...", WORDS["pools"]["files"])] = None,
-    name: Annotated[str | None, option("NAME", WORDS["pools"]["name"])] = None,
-    llm: Annotated[str | None, option("NAME", WORDS["pools"]["llm"])] = None,
-    title: Annotated[str | None, option("TEXT", WORDS["pools"]["title"])] = None,
-    source: Annotated[str | None, option("TEXT", WORDS["pools"]["source"])] = None,
-    licence: Annotated[str | None, option("SPDX", WORDS["pools"]["licence"])] = None,
-    question: Annotated[str | None, option("FIELD", WORDS["audit"]["question"])] = None,
-    score: Annotated[str | None, option("FIELD", WORDS["audit"]["score"])] = None,
-    label: Annotated[str | None, option("FIELD", WORDS["audit"]["label"])] = None,
+    files: Annotated[
+        list[Path] | None,
+        argument("[add] FILE...", "Pools, by default the shipped ones; or `add` and the files of which to make one."),
+    ] = None,
+    name: Annotated[str | None, option("NAME", "The name of a new pool.")] = None,
+    llm: Annotated[str | None, option("NAME", "Who sampled the solutions of a new pool.")] = None,
+    title: Annotated[
+        str | None, option("TEXT", "A sentence for the card: what was sampled and what scored it.")
+    ] = None,
+    source: Annotated[
+        str | None, option("TEXT", "Where the solutions come from: an address, a path and a commit.")
+    ] = None,
+    licence: Annotated[str | None, option("SPDX", "The licence of the source.")] = None,
+    question: QuestionFieldOption = None,
+    score: Annotated[str | None, option("FIELD", "The field with the scores; repeatable, which compares them.")] = None,
+    label: LabelFieldOption = None,
 ) -> None:
     """List pools of recorded samples, or make one.
 

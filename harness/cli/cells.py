@@ -16,7 +16,7 @@ from prmcal.db.reader import reading
 from prmcal.db.text import formats
 from prmcal.db.text.board import Column, comparison_board, estimate, questions_board
 from prmcal.harness.cli import options
-from prmcal.harness.cli.options import WORDS, argument
+from prmcal.harness.cli.options import argument
 from prmcal.harness.storage.folder import RunFolder
 from prmcal.harness.terminal import UNLIMITED, terminal_width, wrapped
 from prmcal.steps import without_marks
@@ -102,8 +102,8 @@ def _texts(rows: list[dict[str, Any]], name: str, absent: str = "") -> tuple[str
 
 
 def compare(
-    first: Annotated[str, argument("A", WORDS["compare"]["first"])],
-    second: Annotated[str, argument("B", WORDS["compare"]["second"])],
+    first: Annotated[str, argument("A", "A cell: its number in the leaderboard, its id or a part of it.")],
+    second: Annotated[str, argument("B", "Another cell on the same data set.")],
     directory: options.RunOption = options.DEFAULT_RUN,
     output_format: options.FormatOption = "table",
     wide: options.WideOption = False,

@@ -10,7 +10,7 @@ import yaml
 
 from prmcal.errors import InvalidArgumentsError, PluginError, UnknownPluginError
 from prmcal.harness.cli.app import ExitCode
-from prmcal.harness.cli.options import WORDS, PluginOption, argument, load_plugins, one_of, option
+from prmcal.harness.cli.options import PluginOption, argument, load_plugins, one_of, option
 from prmcal.harness.terminal import wrapped
 from prmcal.registry.conformance import NOT_RUN, CheckResult, check_build, compare_with_published, run_checks
 from prmcal.registry.messages import excerpt, meant, reading
@@ -24,10 +24,23 @@ _LABELS = ("FAILED", "skipped", "passed")
 
 
 def check(
-    name: Annotated[str, argument("NAME", WORDS["check"]["name"])],
-    kind: Annotated[str | None, option("KIND", WORDS["check"]["kind"])] = None,
-    argument: Annotated[list[str] | None, option("KEY=VALUE", WORDS["check"]["argument"], "--argument", "-a")] = None,
-    weights: Annotated[Path | None, option("FOLDER", WORDS["check"]["weights"])] = None,
+    name: Annotated[str, argument("NAME", "The name of a plugin, or a Python file that registers plugins.")],
+    kind: Annotated[
+        str | None,
+        option(
+            "KIND",
+            "llm, prm, calibrator, dataset, strategy or metric. Needed if plugins of several kinds have the name.",
+        ),
+    ] = None,
+    argument: Annotated[
+        list[str] | None, option("KEY=VALUE", "A constructor argument; repeatable.", "--argument", "-a")
+    ] = None,
+    weights: Annotated[
+        Path | None,
+        option(
+            "FOLDER", "A folder with the published weights of a PRM: verify that it reproduces the published rewards."
+        ),
+    ] = None,
     plugin: PluginOption = None,
 ) -> None:
     """Run the conformance checks on a plugin."""

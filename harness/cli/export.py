@@ -8,7 +8,7 @@ import pandas as pd
 import typer
 
 from prmcal.errors import PrmcalError, StorageError
-from prmcal.harness.cli.options import WORDS, RunArgument, option
+from prmcal.harness.cli.options import RunArgument, option
 from prmcal.harness.jobs.context import Context
 from prmcal.harness.jobs.job import Shard
 from prmcal.harness.jobs.parameters import Parameters
@@ -23,8 +23,8 @@ _TEXTS = ("question", "reasoning_prefix")
 
 def export(
     directory: RunArgument,
-    html: Annotated[Path | None, option("PAGE", WORDS["export"]["html"])] = None,
-    success_rates: Annotated[Path | None, option("FILE", WORDS["export"]["success_rates"])] = None,
+    html: Annotated[Path | None, option("PAGE", "A file that ends in .html.")] = None,
+    success_rates: Annotated[Path | None, option("FILE", "A file that ends in .jsonl, .json or .parquet.")] = None,
 ) -> None:
     """Write the results of a run as one page, or its success rates as a file.
 

@@ -18,7 +18,6 @@ from prmcal.errors import PrmcalError, StorageError
 from prmcal.harness.cli.app import ExitCode, ending_cleanly
 from prmcal.harness.cli.options import (
     DEFAULT_RUN,
-    WORDS,
     PluginOption,
     RunArgument,
     RunOption,
@@ -45,7 +44,7 @@ _NAME = re.compile(r"(?P<key>[0-9a-f]{24})|\.[0-9a-f]{24}-\w+")
 
 
 def gc(
-    directory: RunArgument, yes: Annotated[bool, typer.Option("--yes", "-y", help=WORDS["gc"]["yes"])] = False
+    directory: RunArgument, yes: Annotated[bool, typer.Option("--yes", "-y", help="Delete without asking.")] = False
 ) -> None:
     """Delete what the grid of a run no longer needs.
 
@@ -108,8 +107,10 @@ def _folders(root: Path) -> list[Path]:
 
 @ending_cleanly()
 def merge(
-    runs: Annotated[list[Path], argument("RUN...", WORDS["merge"]["runs"])],
-    out: Annotated[Path, option("DIR", WORDS["merge"]["out"])],
+    runs: Annotated[
+        list[Path], argument("RUN...", "Output folders of runs. What several have is taken from the first.")
+    ],
+    out: Annotated[Path, option("DIR", "A new folder, or the output folder of a run, which then counts as the first.")],
 ) -> None:
     """Join the results of several runs in one folder.
 
@@ -137,7 +138,14 @@ def _merged(union: Union, out: Path) -> Iterator[str]:
 @ending_cleanly()
 def rebuild(
     directory: RunArgument,
-    check: Annotated[bool, typer.Option("--check", help=WORDS["rebuild"]["check"])] = False,
+    check: Annotated[
+        bool,
+        typer.Option(
+            "--check",
+            help="Write nothing. Compute the metrics, strategies and curves again, compare them with what is stored, "
+            "and end with exit code 4 if something differs.",
+        ),
+    ] = False,
     plugin: PluginOption = None,
 ) -> None:
     """Build the database again from the artifacts.
@@ -171,9 +179,14 @@ def rebuild(
 
 
 def export_prm(
-    cell: Annotated[str, argument("CELL", WORDS["export-prm"]["cell"])],
-    out: Annotated[Path, option("FOLDER", WORDS["export-prm"]["out"])],
-    level: Annotated[float, option("BETA", WORDS["export-prm"]["level"])] = 0.5,
+    cell: Annotated[
+        str,
+        argument(
+            "CELL", "A cell with a calibrator that fine-tunes the PRM, such as quantile-lora: its number or its id."
+        ),
+    ],
+    out: Annotated[Path, option("FOLDER", "The folder of the checkpoint: new or empty.")],
+    level: Annotated[float, option("BETA", "The reward of the checkpoint: a level of the calibrator.")] = 0.5,
     directory: RunOption = DEFAULT_RUN,
 ) -> None:
     """Write a calibrated PRM as a checkpoint.

@@ -33,7 +33,7 @@ from prmcal.db.text.overview import (
 )
 from prmcal.errors import PrmcalError
 from prmcal.harness.cli import options
-from prmcal.harness.cli.options import WORDS, option
+from prmcal.harness.cli.options import option
 from prmcal.harness.storage.folder import RunFolder
 from prmcal.harness.terminal import UNLIMITED, fit, wrapped
 from prmcal.registry.messages import meant
@@ -49,7 +49,7 @@ _SHARED = (*PLACE, *_SETTINGS, "strategy", "calibrator", "status")
 
 def leaderboard(
     directory: options.RunArgument,
-    table: Annotated[str, option("TABLE", WORDS["leaderboard"]["table"])] = "overview",
+    table: Annotated[str, option("TABLE", "overview, calibration, scaling or league.")] = "overview",
     output_format: options.FormatOption = "table",
     llm: options.LLMsOption = None,
     prm: options.PRMsOption = None,
@@ -57,7 +57,14 @@ def leaderboard(
     dataset: options.DatasetsOption = None,
     strategy: options.StrategiesOption = None,
     wide: options.WideOption = False,
-    explain: Annotated[bool, typer.Option("--explain", help=WORDS["leaderboard"]["explain"])] = False,
+    explain: Annotated[
+        bool,
+        typer.Option(
+            "--explain",
+            help="Show the overview in full: its cautions in words, and the ranking with all columns and what they "
+            "mean.",
+        ),
+    ] = False,
 ) -> None:
     """Print the ranking of the calibrators, or a leaderboard.
 

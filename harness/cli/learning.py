@@ -18,7 +18,6 @@ from prmcal.db.text.board import Column
 from prmcal.errors import PluginError, PrmcalError
 from prmcal.harness.cli import options
 from prmcal.harness.cli.app import ExitCode
-from prmcal.harness.cli.options import WORDS
 from prmcal.harness.execution.machine import describe_gpus, hardware, visible_gpus
 from prmcal.harness.jobs.parameters import ALL_GPUS
 from prmcal.harness.planning.gpu_hours import billions, checkpoint_of
@@ -45,9 +44,9 @@ _SENTENCE_END = re.compile(r"(?<=[a-z)\]])\. (?=[A-Z])|  ")
 
 
 def list_plugins(
-    kind: Annotated[str | None, options.argument("KIND", WORDS["list"]["kind"])] = None,
-    name: Annotated[str | None, options.argument("NAME", WORDS["list"]["name"])] = None,
-    schema: Annotated[bool, typer.Option("--schema", help=WORDS["list"]["schema"])] = False,
+    kind: Annotated[str | None, options.argument("KIND", "llm, prm, calibrator, dataset, strategy or metric.")] = None,
+    name: Annotated[str | None, options.argument("NAME", "A plugin of this kind.")] = None,
+    schema: Annotated[bool, typer.Option("--schema", help="Print the JSON Schema of a grid file instead.")] = False,
     plugin: options.PluginOption = None,
 ) -> None:
     """List the plugins, the arguments of one, or what a grid file can say.
@@ -142,7 +141,7 @@ def _described(name: str) -> tuple[str, str, str, str]:
 
 
 def doctor(
-    grid: Annotated[str | None, options.argument("GRID", WORDS["doctor"]["grid"])] = None,
+    grid: Annotated[str | None, options.argument("GRID", "A grid file (YAML), or the name of a shipped grid.")] = None,
     plugin: options.PluginOption = None,
 ) -> None:
     """Show what is installed, and what a grid needs.

@@ -1,7 +1,6 @@
 """The common parts of the commands: arguments and options, and formats of the output."""
 
 import json
-import tomllib
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -21,8 +20,6 @@ if TYPE_CHECKING:
     from prmcal.harness.planning.grid import GridSpec
 
 
-WORDS: dict[str, dict[str, str]] = tomllib.loads(Path(__file__).with_name("options.toml").read_text(encoding="utf-8"))
-"""What the options and the arguments of each command mean, and under "common" those of several commands."""
 FORMATS = ("table", "json", "csv")
 DEFAULT_RUN = Path("runs/nano")
 
@@ -37,35 +34,83 @@ def argument(metavar: str, meaning: str, **settings: Any) -> Any:
     return typer.Argument(metavar=metavar, help=meaning, **settings)
 
 
-def _keep(title: str) -> Any:
+def _name_filter(title: str) -> Any:
     return option("NAME", f"Keep only this {title}; repeatable.")
 
 
-def _choose(title: str) -> Any:
+def _cell_choice(title: str) -> Any:
     return option("NAME", f"Choose a cell with this {title}.")
 
 
-LLMsOption = Annotated[list[str] | None, _keep("LLM")]
-PRMsOption = Annotated[list[str] | None, _keep("PRM")]
-CalibratorsOption = Annotated[list[str] | None, _keep("calibrator")]
-DatasetsOption = Annotated[list[str] | None, _keep("data set")]
-StrategiesOption = Annotated[list[str] | None, _keep("strategy")]
-LLMOption = Annotated[str | None, _choose("LLM")]
-PRMOption = Annotated[str | None, _choose("PRM")]
-CalibratorOption = Annotated[str | None, _choose("calibrator")]
+LLMsOption = Annotated[list[str] | None, _name_filter("LLM")]
+PRMsOption = Annotated[list[str] | None, _name_filter("PRM")]
+CalibratorsOption = Annotated[list[str] | None, _name_filter("calibrator")]
+DatasetsOption = Annotated[list[str] | None, _name_filter("data set")]
+StrategiesOption = Annotated[list[str] | None, _name_filter("strategy")]
+LLMOption = Annotated[str | None, _cell_choice("LLM")]
+PRMOption = Annotated[str | None, _cell_choice("PRM")]
+CalibratorOption = Annotated[str | None, _cell_choice("calibrator")]
 _GRIDS = f"A grid file (YAML), or the name of a shipped grid: {', '.join(shipped_grids())}."
 GridArgument = Annotated[str, argument("GRID", _GRIDS)]
-RunArgument = Annotated[Path, argument("DIR", WORDS["common"]["run"])]
-RunOption = Annotated[Path, option("DIR", WORDS["common"]["run"], "--dir")]
-CellArgument = Annotated[str, argument("CELL", WORDS["common"]["cell"])]
-CellOption = Annotated[str | None, option("CELL", WORDS["common"]["cell_option"])]
-FormatOption = Annotated[str, option("FORMAT", WORDS["common"]["format"], "--format")]
-AllowedHostsOption = Annotated[list[str] | None, option("NAME", WORDS["common"]["allowed_hosts"])]
-WideOption = Annotated[bool, typer.Option("--wide", help=WORDS["common"]["wide"])]
-OutOption = Annotated[Path, option("DIR", WORDS["common"]["out"], "--out")]
-PluginOption = Annotated[list[Path] | None, option("FILE", WORDS["common"]["plugin"], "--plugin")]
-LimitOption = Annotated[int | None, option("N", WORDS["common"]["limit"], "--limit", min=1)]
-OnlyOption = Annotated[list[str] | None, option("KIND=NAME", WORDS["common"]["only"], "--only")]
+RunArgument = Annotated[Path, argument("DIR", "The output folder of a run.")]
+RunOption = Annotated[Path, option("DIR", "The output folder of a run.", "--dir")]
+CellArgument = Annotated[
+    str,
+    argument(
+        "CELL",
+        "A cell: its number in the leaderboard (12 or '#12'), its id, or a part of the id that no other cell has.",
+    ),
+]
+CellOption = Annotated[
+    str | None,
+    option(
+        "CELL",
+        "A cell, by its number, its id or a part of it. One of the scaling leaderboard gives the strategy, by "
+        "default 'learned stopping'. What is not named is the LLM that is right most often on the calibration "
+        "questions, the PRM whose scores tell right from wrong best there, and the calibrator that is first "
+        "in the ranking.",
+    ),
+]
+FormatOption = Annotated[str, option("FORMAT", "table, json or csv.", "--format")]
+AllowedHostsOption = Annotated[
+    list[str] | None,
+    option(
+        "NAME",
+        "A further name by which the server is reached, such as that of a proxy; repeatable. Requests with "
+        "other names in their headers Host and Origin are refused. `*.example.com` stands for all names "
+        "below.",
+    ),
+]
+WideOption = Annotated[bool, typer.Option("--wide", help="Show all columns, however long the lines become.")]
+OutOption = Annotated[Path, option("DIR", "The output folder: artifacts and the database.", "--out")]
+PluginOption = Annotated[
+    list[Path] | None, option("FILE", "A Python file that registers plugins; repeatable.", "--plugin")
+]
+LimitOption = Annotated[int | None, option("N", "Use only the first N questions of every data set.", "--limit", min=1)]
+OnlyOption = Annotated[
+    list[str] | None,
+    option(
+        "KIND=NAME",
+        "Run only what the cells with this llm, prm, calibrator, dataset or strategy need, such as llm=weak; "
+        "repeatable. Other cells stay as they are.",
+        "--only",
+    ),
+]
+WorkersOption = Annotated[
+    int | None,
+    option("N", "Number of worker processes, which share the GPUs evenly. Default: one for each GPU or core.", min=1),
+]
+QuestionFieldOption = Annotated[str | None, option("FIELD", "The field with the question.", "--question")]
+LabelFieldOption = Annotated[
+    str | None,
+    option(
+        "FIELD", "The field that says whether a solution is right, or which step is the first wrong one.", "--label"
+    ),
+]
+OnlyRecordsOption = Annotated[
+    list[str] | None,
+    option("KIND=NAME", "The llm, prm, dataset or split of a run, or FIELD=VALUE; repeatable.", "--only"),
+]
 
 
 def tell(text: str) -> None:

@@ -11,16 +11,18 @@ import typer
 from prmcal.db.run_folder import LOCK_FILE, RECORD_FILE, published_path
 from prmcal.errors import PrmcalError, RunError
 from prmcal.harness.cli import options
-from prmcal.harness.cli.options import WORDS, option
+from prmcal.harness.cli.options import option
 from prmcal.harness.serving.access import hosts_of
 
 
 def dashboard(
     directory: options.RunArgument,
-    port: Annotated[int, option("PORT", WORDS["dashboard"]["port"], min=1, max=65535)] = 8501,
-    host: Annotated[str, option("HOST", WORDS["dashboard"]["host"])] = "127.0.0.1",
+    port: Annotated[int, option("PORT", "The port of the server.", min=1, max=65535)] = 8501,
+    host: Annotated[
+        str, option("HOST", "The address that the server listens at. With 0.0.0.0, other machines can open the pages.")
+    ] = "127.0.0.1",
     allowed_hosts: options.AllowedHostsOption = None,
-    headless: Annotated[bool, typer.Option("--headless", help=WORDS["dashboard"]["headless"])] = False,
+    headless: Annotated[bool, typer.Option("--headless", help="Do not open a browser.")] = False,
 ) -> None:
     """Open the results in a browser.
 
@@ -44,7 +46,10 @@ def dashboard(
     os.execv(sys.executable, [*command, str(directory.resolve())])
 
 
-def report(directory: options.RunArgument, out: Annotated[Path, option("REPORT", WORDS["report"]["out"])]) -> None:
+def report(
+    directory: options.RunArgument,
+    out: Annotated[Path, option("REPORT", "The folder of the report: new, empty, or an earlier report.")],
+) -> None:
     """Write a report with tables and figures.
 
     Tables are written as CSV and LaTeX, and figures as PNG, PDF, SVG and CSV.

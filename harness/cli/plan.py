@@ -15,7 +15,7 @@ from prmcal.db.run_folder import LOG_FILE
 from prmcal.db.text.formats import counted, duration, time_left
 from prmcal.harness.cli import options
 from prmcal.harness.cli.app import ExitCode
-from prmcal.harness.cli.options import WORDS, option
+from prmcal.harness.cli.options import option
 from prmcal.harness.cli.run import lines_on_failures
 from prmcal.harness.execution.ending import FailureGroup, failed_cells, grouped, read_failures
 from prmcal.harness.execution.machine import default_workers, visible_gpus
@@ -42,7 +42,7 @@ from prmcal.registry.grading.rules import library_changes
 
 def plan(
     grid: options.GridArgument,
-    out: Annotated[Path | None, option("DIR", WORDS["plan"]["out"])] = None,
+    out: Annotated[Path | None, option("DIR", "An output folder: its finished work is counted as done.")] = None,
     only: options.OnlyOption = None,
     limit: options.LimitOption = None,
     plugin: options.PluginOption = None,
@@ -157,7 +157,7 @@ _ADVICE = {
 
 def status(
     directory: options.RunArgument,
-    output_format: Annotated[str, option("FORMAT", WORDS["status"]["output_format"], "--format")] = "table",
+    output_format: Annotated[str, option("FORMAT", "table or json.", "--format")] = "table",
 ) -> None:
     """Show the progress of a run, the time left, and why cells failed.
 

@@ -13,7 +13,7 @@ from prmcal.db.text.formats import counted, duration
 from prmcal.errors import PrmcalError
 from prmcal.harness.cli import options
 from prmcal.harness.cli.app import ExitCode
-from prmcal.harness.cli.options import WORDS, option, tell
+from prmcal.harness.cli.options import option, tell
 from prmcal.harness.cluster.executor import RayExecutor
 from prmcal.harness.cluster.nodes import ClusterSettings
 from prmcal.harness.execution.ending import Ending, FailureGroup, RunSummary
@@ -37,12 +37,30 @@ def run(
     out: options.OutOption,
     only: options.OnlyOption = None,
     limit: options.LimitOption = None,
-    workers: Annotated[int | None, option("N", WORDS["run"]["workers"], min=1)] = None,
-    executor: Annotated[str, option("NAME", WORDS["run"]["executor"])] = "local",
-    address: Annotated[str | None, option("HOST:PORT", WORDS["run"]["address"])] = None,
+    workers: options.WorkersOption = None,
+    executor: Annotated[
+        str,
+        option(
+            "NAME", "Where the workers are: local (processes on this machine) or ray (on the nodes of a Ray cluster)."
+        ),
+    ] = "local",
+    address: Annotated[
+        str | None,
+        option(
+            "HOST:PORT",
+            "The head node of the Ray cluster. Default: the cluster that runs on this machine, or a new one.",
+        ),
+    ] = None,
     plugin: options.PluginOption = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help=WORDS["run"]["quiet"])] = False,
-    drop_cells: Annotated[bool, typer.Option("--drop-cells", help=WORDS["run"]["drop_cells"])] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print failures only.")] = False,
+    drop_cells: Annotated[
+        bool,
+        typer.Option(
+            "--drop-cells",
+            help="Delete finished cells that the grid no longer has, or that have changed and that --only leaves out. "
+            "Without this option, the run refuses to start if there are any.",
+        ),
+    ] = False,
 ) -> None:
     """Run a grid.
 
@@ -142,10 +160,12 @@ def _findings(directory: Path) -> str:
 
 def grade(
     directory: options.RunArgument,
-    grader: Annotated[str, option("NAME", WORDS["grade"]["grader"], "--with")],
-    name: Annotated[str | None, option("NAME", WORDS["grade"]["name"])] = None,
-    arguments: Annotated[str, option("JSON", WORDS["grade"]["arguments"])] = "{}",
-    workers: Annotated[int | None, option("N", WORDS["run"]["workers"], min=1)] = None,
+    grader: Annotated[
+        str, option("NAME", "A grader, such as exact, letter, function or judge: `prmcal list grader`.", "--with")
+    ],
+    name: Annotated[str | None, option("NAME", "Its name in the results. Default: that of the grader.")] = None,
+    arguments: Annotated[str, option("JSON", 'Its arguments, such as {"function": "my_module:same"}.')] = "{}",
+    workers: options.WorkersOption = None,
 ) -> None:
     """Grade the answers of a run once more, by another grader.
 
