@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from prmcal.harness.execution.ending import RunSummary
+from prmcal.harness.execution.events import Event
 from prmcal.harness.execution.local import after_outcome
 from prmcal.harness.execution.run import run_grid
-from prmcal.harness.execution.schedule import Event, Schedule
+from prmcal.harness.execution.schedule import Schedule
 from prmcal.harness.execution.worker import run_shard
 from prmcal.harness.jobs.context import Context
 from prmcal.harness.planning.grid import GridSpec

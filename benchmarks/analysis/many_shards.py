@@ -21,8 +21,9 @@ from pathlib import Path
 from typing import Any
 
 from prmcal.harness.cli.plan import read_status, render_plan
+from prmcal.harness.execution.events import Outcome
 from prmcal.harness.execution.recorder import Recorder
-from prmcal.harness.execution.schedule import Outcome, Schedule
+from prmcal.harness.execution.schedule import Schedule
 from prmcal.harness.planning.costs import CostModel, seconds_left
 from prmcal.harness.planning.grid import GridSpec
 from prmcal.harness.planning.plan import Plan

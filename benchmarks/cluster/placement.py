@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from heapq import heappop, heappush
 from pathlib import Path
 
+from prmcal.harness.execution.events import Outcome
 from prmcal.harness.execution.machine import Slot, Worker, hand_out, next_start, slots_of_machine
-from prmcal.harness.execution.schedule import Outcome, Schedule
+from prmcal.harness.execution.schedule import Schedule
 from prmcal.harness.jobs.job import Shard
 from prmcal.harness.jobs.parameters import Parameters
 from prmcal.harness.planning.gpu_hours import assumed_work, billions, checkpoint_of, hours_of

@@ -19,9 +19,10 @@ from typing import Any, Self
 from prmcal.db.run_folder import workers_folder
 from prmcal.errors import ClusterError, DataError
 from prmcal.harness.cluster.nodes import Census, ClusterSettings, cause_of, connected, on_node, slots_of
+from prmcal.harness.execution.events import Event, Notice, Outcome
 from prmcal.harness.execution.local import WorkerDiedError, WorkerProcess, after_outcome
 from prmcal.harness.execution.machine import Slot, Worker, hand_out, next_start, too_large
-from prmcal.harness.execution.schedule import Event, Notice, Outcome, Schedule
+from prmcal.harness.execution.schedule import Schedule
 from prmcal.harness.jobs.job import Shard
 from prmcal.harness.jobs.parameters import Parameters
 from prmcal.harness.storage.store import ArtifactRef, Store

@@ -17,8 +17,9 @@ from typing import Any
 
 import prmcal
 from prmcal.errors import ClusterError
+from prmcal.harness.execution.events import Notice
 from prmcal.harness.execution.machine import Slot, gpus_of_worker, package_versions
-from prmcal.harness.execution.schedule import MOST_TRIES, Notice
+from prmcal.harness.execution.schedule import MOST_TRIES
 from prmcal.registry.messages import excerpt
 
 

@@ -18,7 +18,8 @@ from typing import Protocol
 from prmcal.db.run_folder import workers_folder
 from prmcal.errors import RunError
 from prmcal.harness.execution import machine
-from prmcal.harness.execution.schedule import MOST_TRIES, Event, Notice, Outcome, Schedule
+from prmcal.harness.execution.events import Event, Notice, Outcome
+from prmcal.harness.execution.schedule import MOST_TRIES, Schedule
 from prmcal.harness.execution.worker import ONE_THREAD, serve, starting_with
 from prmcal.harness.jobs.job import Shard
 from prmcal.harness.jobs.parameters import Parameters

@@ -18,7 +18,8 @@ from rich.text import Text
 from prmcal import __version__
 from prmcal.db.text.formats import duration
 from prmcal.errors import StorageError
-from prmcal.harness.execution.schedule import Notice, Outcome, Schedule
+from prmcal.harness.execution.events import Notice, Outcome
+from prmcal.harness.execution.schedule import Schedule
 from prmcal.harness.planning.costs import CostModel, seconds_left
 from prmcal.harness.planning.plan import Plan
 from prmcal.harness.storage.store import ArtifactRef

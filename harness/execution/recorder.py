@@ -22,9 +22,9 @@ from prmcal.db.writer import Writer
 from prmcal.errors import RunError
 from prmcal.harness.execution import ending
 from prmcal.harness.execution.comparisons import compared_cells
+from prmcal.harness.execution.events import Outcome
 from prmcal.harness.execution.machine import run_environment
 from prmcal.harness.execution.progress import Pace
-from prmcal.harness.execution.schedule import Outcome
 from prmcal.harness.jobs.job import Job, Labels
 from prmcal.harness.jobs.parameters import Parameters
 from prmcal.harness.planning.plan import Cell, Plan

@@ -13,11 +13,12 @@ from prmcal.db.run_folder import FAILURES_FILE, LOG_FILE, RECORD_FILE
 from prmcal.errors import RunError
 from prmcal.harness.execution.earlier import earlier_texts, has_old_texts
 from prmcal.harness.execution.ending import Ending, EndWatch, RunSummary, read_failures
+from prmcal.harness.execution.events import Event, Notice, Outcome
 from prmcal.harness.execution.local import Executor, LocalExecutor
 from prmcal.harness.execution.machine import run_environment
 from prmcal.harness.execution.progress import Progress
 from prmcal.harness.execution.recorder import Recorder
-from prmcal.harness.execution.schedule import Event, Notice, Outcome, Schedule
+from prmcal.harness.execution.schedule import Schedule
 from prmcal.harness.planning.costs import CostModel
 from prmcal.harness.planning.grid import GridSpec
 from prmcal.harness.planning.plan import Only

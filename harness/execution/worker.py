@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from prmcal.errors import ModelBrokenError, StorageError
 from prmcal.harness.execution.ending import Failure
-from prmcal.harness.execution.schedule import Outcome
+from prmcal.harness.execution.events import Outcome
 from prmcal.harness.jobs import compute
 from prmcal.harness.jobs.context import Context, Output
 from prmcal.harness.jobs.job import Shard

@@ -182,10 +182,7 @@ class GridSpec(settings.Section):
                 f"scaling.samples ({self.scaling.samples}), because measured trajectories belong to the pool"
             )
         same = [each for each in self.datasets if each.name == self.calibration.name]
-        if same and (same[0].plugin, same[0].arguments) != (
-            self.calibration.plugin,
-            self.calibration.arguments,
-        ):
+        if same and (same[0].plugin, same[0].arguments) != (self.calibration.plugin, self.calibration.arguments):
             raise ValueError(
                 f"calibration and datasets use the name '{same[0].name}' for different data; "
                 "give one of them another name"
@@ -243,10 +240,7 @@ class GridSpec(settings.Section):
             lists = ((getattr(spec, kind, None), there) for kind, there in names.items())
             return all(chosen is None or there.intersection(chosen) for chosen, there in lists)
 
-        kept = {
-            "calibrators": list(filter(here, self.calibrators)),
-            "strategies": list(filter(here, self.strategies)),
-        }
+        kept = {"calibrators": list(filter(here, self.calibrators)), "strategies": list(filter(here, self.strategies))}
         return self.model_copy(update={**own, **kept, "parts": []})
 
     def limited(self, questions: int | None) -> Self:

@@ -194,12 +194,7 @@ def _for_editors(schema: Any) -> Any:
 
 
 _WORDS = {"string": "text", "boolean": "true or false", "object": "mapping"}
-_LIMITS = {
-    "minimum": "at least",
-    "exclusiveMinimum": "above",
-    "maximum": "at most",
-    "exclusiveMaximum": "below",
-}
+_LIMITS = {"minimum": "at least", "exclusiveMinimum": "above", "maximum": "at most", "exclusiveMaximum": "below"}
 
 
 def type_in_words(schema: dict[str, Any], definitions: dict[str, Any] | None = None) -> str:

@@ -324,10 +324,7 @@ def _check_repeating(grid: ResolvedGrid) -> None:
     repeating = [llm.name for llm in grid.llms if llm.built.repeats]
     spec = grid.spec
     most = max(
-        spec.scaling.samples,
-        spec.calibration.trajectories,
-        spec.calibration.follow_ups,
-        spec.measurement.follow_ups,
+        spec.scaling.samples, spec.calibration.trajectories, spec.calibration.follow_ups, spec.measurement.follow_ups
     )
     if repeating and spec.shards.block < most:
         raise GridError(

@@ -190,10 +190,7 @@ def _plan(content: Mapping[str, Any]) -> Plan:
     plugins: dict[str, tuple[PlannedPlugin[Plugin], ...]] = {
         kind: tuple(
             PlannedPlugin(
-                parameters.PluginReference(**each["reference"]),
-                each["identity"],
-                each["citation"],
-                each["absent"],
+                parameters.PluginReference(**each["reference"]), each["identity"], each["citation"], each["absent"]
             )
             for each in found
         )

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from prmcal.harness.cluster.executor import ActorSettings, NodeWorker, copied_plugins
-from prmcal.harness.execution.schedule import Outcome
+from prmcal.harness.execution.events import Outcome
 from prmcal.harness.planning.planner import build_plan
 from prmcal.registry.plugins import load_plugin_file
 from tests.cluster.test_cluster_run import SYNTHETIC, grid

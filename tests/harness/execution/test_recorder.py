@@ -10,8 +10,9 @@ import yaml
 
 from prmcal.db import catalog
 from prmcal.harness.execution.ending import Failure
+from prmcal.harness.execution.events import Outcome
 from prmcal.harness.execution.recorder import Recorder
-from prmcal.harness.execution.schedule import Outcome, Schedule
+from prmcal.harness.execution.schedule import Schedule
 from prmcal.harness.planning.grid import GridSpec
 from prmcal.harness.planning.plan import Plan
 from prmcal.harness.planning.planner import build_plan

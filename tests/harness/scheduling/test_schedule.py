@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prmcal.harness.execution.ending import Failure
-from prmcal.harness.execution.schedule import Outcome, Schedule
+from prmcal.harness.execution.events import Outcome
+from prmcal.harness.execution.schedule import Schedule
 from prmcal.harness.jobs.job import Refs, Shard
 from prmcal.harness.jobs.parameters import Parameters
 from prmcal.harness.planning.plan import Plan

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from prmcal.harness.execution.ending import Failure
+from prmcal.harness.execution.events import Notice, Outcome
 from prmcal.harness.execution.local import after_outcome
-from prmcal.harness.execution.schedule import Notice, Outcome, Schedule
+from prmcal.harness.execution.schedule import Schedule
 from prmcal.harness.jobs.job import Shard
 from prmcal.harness.planning.plan import Plan
 from prmcal.harness.storage.store import ArtifactRef, Manifest
