@@ -37,13 +37,13 @@ def compared_cells(
         measured: dict[str, dict[str, Replicated]] = defaultdict(dict)
         for cell in group if len(group) > 1 else ():
             (ref,) = cell.job.refs
-            for metric, each in read_replicates(store.folder(ref)).items():
+            for metric, replicated in read_replicates(store.folder(ref)).items():
                 if metric not in NOT_COMPARED:
-                    measured[metric][cell.cell_id] = each.comparable(better.get(metric))
+                    measured[metric][cell.cell_id] = replicated.comparable(better.get(metric))
         for metric, by_cell in measured.items():
             alike: dict[tuple[str, int], list[str]] = defaultdict(list)
-            for name, each in by_cell.items():
-                alike[each.resampled, len(each.replicates)].append(name)
+            for name, replicated in by_cell.items():
+                alike[replicated.resampled, len(replicated.replicates)].append(name)
             families = [names for names in alike.values() if len(names) > 1]
             if families:
                 yield from _compare_families(leaderboard, metric, families, by_cell)
@@ -53,19 +53,19 @@ def _compare_families(
     leaderboard: str, metric: str, families: Sequence[Sequence[str]], by_cell: Mapping[str, Replicated]
 ) -> Iterator[Mapping[str, Values]]:
     pairs = [np.triu_indices(len(names), 1) for names in families]
-    found = [
+    differences_of_families = [
         replicated_differences([by_cell[name] for name in names], first, second)
         for names, (first, second) in zip(families, pairs, strict=True)
     ]
-    adjusted = holm(np.concatenate([each.p_value for each in found]))
+    adjusted = holm(np.concatenate([differences.p_value for differences in differences_of_families]))
     begin = 0
-    for names, (first, second), differences in zip(families, pairs, found, strict=True):
+    for names, (first, second), differences in zip(families, pairs, differences_of_families, strict=True):
         end = begin + len(first)
         yield {
             "leaderboard": [leaderboard] * len(first),
             "metric": [metric] * len(first),
-            "cell_a": [names[place] for place in first],
-            "cell_b": [names[place] for place in second],
+            "cell_a": [names[position] for position in first],
+            "cell_b": [names[position] for position in second],
             **{name: getattr(differences, name) for name in ("difference", "low", "high", "p_value")},
             "p_adjusted": adjusted[begin:end],
             "questions": [differences.questions] * len(first),

@@ -82,9 +82,9 @@ def convert_texts(directory: Path) -> int:
     texts = {(data["name"], data["split"]): {row[0]: row[1] for row in data["questions"]} for data in old["datasets"]}
     count = 0
     for job in old["rollout"]:
-        given = job["parameters"]
-        planned = build_plugin(llms, PluginSpec(**given["llm"]))
-        names = {name: given.get(name) for name in ("sampling", "prefer_answered")}
+        job_parameters = job["parameters"]
+        planned = build_plugin(llms, PluginSpec(**job_parameters["llm"]))
+        names = {name: job_parameters.get(name) for name in ("sampling", "prefer_answered")}
         identity = {**names, "llm": planned.identity, "seed": seed}
         questions = texts[job["labels"]["dataset"], job["labels"]["split"]]
         for key, (*_, first, stop) in zip(job["shards"], job["ranges"], strict=True):

@@ -194,7 +194,7 @@ def grouped(cells: Mapping[str, Failure]) -> tuple[FailureGroup, ...]:
 
 def write_failures(directory: Path, failures: Mapping[str, Failure]) -> None:
     """Write why shards failed, by their keys, into a run's folder."""
-    content = {key: asdict(each) for key, each in failures.items()}
+    content = {key: asdict(failure) for key, failure in failures.items()}
     write_atomically(directory / FAILURES_FILE, json.dumps(content, indent=1, sort_keys=True))
 
 

@@ -175,8 +175,8 @@ class LocalExecutor:
                 ready = wait([w.process.connection for w in self._running], timeout=_SECONDS_BETWEEN_LOOKS)
                 if not ready:
                     yield None
-                told = [worker for worker in self._running if worker.process.connection in ready]
-                events = [event for worker in told for event in self._look_at(worker, schedule)]
+                heard_workers = [worker for worker in self._running if worker.process.connection in ready]
+                events = [event for worker in heard_workers for event in self._look_at(worker, schedule)]
                 # This comes before the outcomes are recorded, so that no worker waits for the database.
                 self._hand_out(schedule)
                 yield from events
@@ -193,17 +193,17 @@ class LocalExecutor:
             if start is None:
                 return
             seat, ended = start
-            for each in ended:
-                self._end(each, schedule)
+            for idle_worker in ended:
+                self._end(idle_worker, schedule)
             for worker, shard in machine.hand_out(schedule, [self._start(seat, schedule)]):
                 self._send(worker, shard, schedule)
 
     def _start(self, seat: machine.Seat, schedule: Schedule) -> _Worker:
-        place = seat.slots[0].number + 1
-        output = workers_folder(self.directory) / f"{place}.txt"
+        number = seat.slots[0].number + 1
+        output = workers_folder(self.directory) / f"{number}.txt"
         variables = {machine.GPU_VARIABLE: ",".join(seat.gpus)} if seat.gpus else {}
         process = WorkerProcess(self.directory, self.plugin_files, output, variables)
-        worker = _Worker(seat=seat, name=f"worker {place}", process=process)
+        worker = _Worker(seat=seat, name=f"worker {number}", process=process)
         self._running.append(worker)
         schedule.workers[worker.name] = None
         return worker

@@ -33,7 +33,7 @@ def visible_gpus() -> tuple[str, ...]:
     chosen = os.environ.get(GPU_VARIABLE)
     if chosen is None:
         return tuple(str(number) for number, _ in enumerate(Path("/dev").glob("nvidia[0-9]*")))
-    return tuple(name for each in chosen.split(",") if (name := each.strip()) and name != "-1")
+    return tuple(name for part in chosen.split(",") if (name := part.strip()) and name != "-1")
 
 
 def describe_gpus(*fields: str) -> list[str]:
@@ -184,10 +184,10 @@ def next_start(
     ones first, and `most` is the most workers, by default as many as there is room for.
     """
     for needed, ready in schedule.ready().items():
-        if ready > sum(not each.ready and each.seat.fits(needed) for each in workers):
-            found = _seat(needed, slots, workers, most)
-            if found is not None:
-                return found
+        if ready > sum(not worker.ready and worker.seat.fits(needed) for worker in workers):
+            start = _seat(needed, slots, workers, most)
+            if start is not None:
+                return start
     return None
 
 
@@ -199,10 +199,10 @@ def _seat(
     for slot in slots:
         nodes.setdefault(slot.node, []).append(slot)
     choices = []
-    for own in nodes.values():
-        free = [slot for slot in own if slot not in holders]
-        held = [slot for slot in own if slot in holders and holders[slot].idle]
-        seat = _enough(needed, [*free, *held], len(_gpus(own)))
+    for node_slots in nodes.values():
+        free = [slot for slot in node_slots if slot not in holders]
+        held = [slot for slot in node_slots if slot in holders and holders[slot].idle]
+        seat = _enough(needed, [*free, *held], len(_gpus(node_slots)))
         if seat is not None:
             ended = dict.fromkeys(holders[slot] for slot in seat.slots if slot in holders)
             choices.append((seat, list(ended)))
@@ -210,9 +210,9 @@ def _seat(
         return None
     seat, ended_workers = min(choices, key=lambda choice: (len(choice[1]), choice[0].slots[0].number))
     if most is not None:
-        others = [each for each in workers if each not in ended_workers]
+        others = [worker for worker in workers if worker not in ended_workers]
         surplus = len(others) - most + 1
-        more = [each for each in others if each.idle][: max(0, surplus)]
+        more = [worker for worker in others if worker.idle][: max(0, surplus)]
         if len(more) < surplus:
             return None
         ended_workers += more

@@ -3,7 +3,7 @@
 import sys
 import textwrap
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
@@ -22,7 +22,7 @@ from prmcal.harness.execution.events import Notice, Outcome
 from prmcal.harness.execution.schedule import Schedule
 from prmcal.harness.planning.costs import CostModel, seconds_left
 from prmcal.harness.planning.plan import Plan
-from prmcal.harness.storage.store import ArtifactRef
+from prmcal.harness.storage.store import ArtifactRef, Manifest
 from prmcal.harness.terminal import wrapped
 
 
@@ -74,8 +74,7 @@ class Progress:
     """The progress of a run: in its log, and as a bar with a line for each worker, or as a line every minute.
 
     The bar is for terminals. Earlier runs stay in the log. `plan` is what the run computes, and `done` are shards that
-    were finished before. `cost` learns from the shards that are finished. The bar or the lines are written to `stream`,
-    by default standard error.
+    were finished before. The bar or the lines are written to `stream`, by default standard error.
 
     Raises a StorageError if the log cannot be written.
     """
@@ -83,8 +82,7 @@ class Progress:
     def __init__(
         self,
         plan: Plan,
-        done: Collection[ArtifactRef],
-        cost: CostModel,
+        done: Mapping[ArtifactRef, Manifest],
         workers: int,
         log: Path,
         stream: TextIO | None = None,
@@ -93,7 +91,7 @@ class Progress:
         self._total = len(plan.shards())
         self._done = sum(shard.ref in done for shard in plan.shards())
         self._failed = 0
-        self._cost = cost
+        self._manifests = dict(done)
         self._workers = workers
         self._estimates, self._pictures, self._lines = Pace(0.01, 1.0), Pace(0.1, 0.2), Pace(0.1, 60.0)
         self._end: float | None = None
@@ -117,7 +115,7 @@ class Progress:
     def write(self, line: str, details: Sequence[str] = ()) -> None:
         """Write a line with the time to the log, and details in indented lines."""
         lines = [f"{datetime.now():%Y-%m-%d %H:%M:%S}  {line}"]
-        lines += [f"    {each}" for detail in details for each in detail.splitlines()]
+        lines += [f"    {detail_line}" for detail in details for detail_line in detail.splitlines()]
         self._log.write("\n".join(lines) + "\n")
 
     def note(self, event: Outcome | Notice) -> None:
@@ -137,7 +135,7 @@ class Progress:
             tokens = event.manifest.generated_tokens + event.manifest.scored_tokens
             counted = f"  ({tokens:,} tokens)" if tokens else ""
             self.write(f"{event.manifest.seconds:8.1f} s  {what}{counted}", event.log)
-            self._cost.learn(event.ref, event.manifest)
+            self._manifests[event.ref] = event.manifest
             self._done += 1
             return
         self._failed += 1
@@ -178,7 +176,8 @@ class Progress:
             with self._estimates.work():
                 now = time.monotonic()
                 elapsed = {ref: now - begin for ref, begin in schedule.started.items()}
-                left = seconds_left(schedule.unfinished, self._cost, self._workers, elapsed)
+                cost = CostModel(self._plan, self._manifests)
+                left = seconds_left(schedule.unfinished, cost, self._workers, elapsed)
             self._end = None if left is None else time.monotonic() + left
         if self._end is not None and not schedule.finished:
             parts.append(f"about {duration(max(0.0, self._end - time.monotonic()))} left")

@@ -87,7 +87,7 @@ class Recorder:
         write_plan(self._folder.directory, self.record.grid, self.plan)
         self._folder.write_record(self.record)
 
-    def lost_cells(self, asked: Plan, drop: bool) -> list[str]:
+    def lost_cells(self, part: Plan, drop: bool) -> list[str]:
         """Return the ids of the finished cells whose results the run deletes and does not compute again.
 
         `asked` is the part of the plan that the run computes.
@@ -95,7 +95,7 @@ class Recorder:
         Raises a RunError if there are any, unless they are to be dropped.
         """
         jobs = {cell.cell_id: cell.job.key for cell in self.plan.cells}
-        again = {cell.cell_id for cell in asked.cells}
+        again = {cell.cell_id for cell in part.cells}
         finished = self.writer.finished_cells().items()
         lost = [cell for cell, job in finished if cell not in again and jobs.get(cell) != job]
         if not lost or drop:
@@ -178,21 +178,22 @@ class Recorder:
         self.writer.publish()
 
     def summary(
-        self, asked: Plan, computed: int, seconds: float, log: Path, ended_by: ending.Ending | None
+        self, part: Plan, computed: int, seconds: float, log: Path, ended_by: ending.Ending | None
     ) -> ending.RunSummary:
         """Return the summary of the run, which was asked for a part of the plan and computed some shards of it."""
-        failed = ending.failed_cells(asked, self.failures)
-        graders = {each.reason: each for each in self.failures.values() if each.plugin.startswith("grader:")}
-        beside = [graders[reason] for reason in graders.keys() - {each.reason for each in failed.values()}]
-        done = len(self.manifests.keys() & {shard.ref for shard in asked.shards()})
+        failed = ending.failed_cells(part, self.failures)
+        failures = self.failures.values()
+        graders = {failure.reason: failure for failure in failures if failure.plugin.startswith("grader:")}
+        beside = [graders[reason] for reason in graders.keys() - {failure.reason for failure in failed.values()}]
+        done = len(self.manifests.keys() & {shard.ref for shard in part.shards()})
         return ending.RunSummary(
             computed=computed,
             reused=done - computed,
-            cells=len(asked.cells),
-            done_cells=sum(self.manifests.keys() >= set(cell.job.refs) for cell in asked.cells),
+            cells=len(part.cells),
+            done_cells=sum(self.manifests.keys() >= set(cell.job.refs) for cell in part.cells),
             failed_cells=len(failed),
             grid_cells=len(self.plan.cells),
-            failures=(*ending.grouped(failed), *(ending.FailureGroup(each, ()) for each in beside)),
+            failures=(*ending.grouped(failed), *(ending.FailureGroup(failure, ()) for failure in beside)),
             seconds=seconds,
             log=log,
             ending=ended_by,
@@ -249,7 +250,7 @@ class Recorder:
         finished = "" if status == "running" else self.record.finished_at or _now()
         environment = self.record.environment or run_environment()
         record = replace(self.record, finished_at=finished, environment=environment)
-        return [*(run_row(each, "done") for each in record.sources), run_row(record, status)]
+        return [*(run_row(source, "done") for source in record.sources), run_row(record, status)]
 
     def description(self) -> list[Base]:
         """Return the rows that describe the plan: plugins, metrics, data sets, and inputs of jobs."""
@@ -279,12 +280,12 @@ class Recorder:
                     grader_version=data.grader_version,
                 )
             )
-            for each in data.questions:
-                question = asdict(each)
-                question["question_id"] = question.pop("id")
-                del question["options"]
-                question["level"] = None if each.level is None else str(each.level)
-                rows.append(Question(dataset=data.name, split=data.split, **question))
+            for question in data.questions:
+                row = asdict(question)
+                row["question_id"] = row.pop("id")
+                del row["options"]
+                row["level"] = None if question.level is None else str(question.level)
+                rows.append(Question(dataset=data.name, split=data.split, **row))
         rows += [
             JobInput(job_key=job.key, input_key=source.key)
             for job in self.plan.jobs
@@ -320,7 +321,7 @@ class Recorder:
             status=self._status(job),
             reason=self._reason(job) or None,
             shards=len(job.shards),
-            **{cost: sum(getattr(each, cost) for each in manifests) for cost in _COSTS},
+            **{cost: sum(getattr(manifest, cost) for manifest in manifests) for cost in _COSTS},
         )
 
 
@@ -340,8 +341,8 @@ def run_row(record: RunRecord, status: str) -> Run:
 
 def utc(time: str) -> datetime:
     """Return a time of a record in UTC without a time zone, as the database has it."""
-    found = datetime.fromisoformat(time)
-    return found.astimezone(UTC).replace(tzinfo=None) if found.tzinfo else found
+    moment = datetime.fromisoformat(time)
+    return moment.astimezone(UTC).replace(tzinfo=None) if moment.tzinfo else moment
 
 
 def _now() -> str:
@@ -356,6 +357,6 @@ def _names(labels: Labels, columns: Sequence[str]) -> dict[str, str | None]:
 def _job_parameters(job: Job[Parameters]) -> dict[str, Any]:
     """Return the parameters that all shards of a job share, and the key of each shard."""
     first, *others = (shard.parameters.stored() for shard in job.shards)
-    shared = {name: value for name, value in first.items() if all(each[name] == value for each in others)}
+    shared = {name: value for name, value in first.items() if all(other[name] == value for other in others)}
     shards = [{"key": shard.ref.key} for shard in job.shards]
     return {**shared, "shards": shards}

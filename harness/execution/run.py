@@ -19,7 +19,6 @@ from prmcal.harness.execution.machine import run_environment
 from prmcal.harness.execution.progress import Progress
 from prmcal.harness.execution.recorder import Recorder
 from prmcal.harness.execution.schedule import Schedule
-from prmcal.harness.planning.costs import CostModel
 from prmcal.harness.planning.grid import GridSpec
 from prmcal.harness.planning.plan import Only
 from prmcal.harness.planning.planner import build_plan
@@ -61,7 +60,7 @@ def run_grid(
     here = executor is None
     executor = executor or LocalExecutor(directory, workers, plugin_files)
     plan = build_plan(grid)
-    plan.cells_with(only or {})  # A wrong name is an error before the folder is touched.
+    part = plan.part(plan.cells_with(only or {}))  # A wrong name is an error before the folder is touched.
     with folder.lock():
         folder.claim(grid.name)
         if has_old_texts(directory):
@@ -69,19 +68,7 @@ def run_grid(
                 f"An earlier version of prmcal made {directory}, and keys are others now. Its samples can be kept: "
                 f"prmcal rebuild {directory}"
             )
-        environment = run_environment()
-        if executor.on_gpus:  # Those of a cluster are not on this machine.
-            environment["hardware"]["gpus"] = environment["hardware"]["gpus"] or ["GPUs of the cluster"]
-        record = RunRecord(
-            grid=grid.model_dump(mode="json"),
-            plugin_files=[str(path.resolve()) for path in plugin_files],
-            run_id=secrets.token_hex(6),
-            started_at=datetime.now(UTC).isoformat(timespec="seconds"),
-            workers=workers,
-            only={kind: list(names) for kind, names in (only or {}).items()},
-            environment=environment,
-        )
-        part = plan.part(plan.cells_with(record.only))
+        record = _new_record(grid, plugin_files, workers, only or {}, executor)
         # The record comes first, so that a run that is killed at its beginning can be continued.
         if not (directory / RECORD_FILE).exists() and not folder.database.exists():
             folder.write_record(record)
@@ -89,11 +76,10 @@ def run_grid(
         dropped = recorder.lost_cells(part, drop_cells)
         folder.store.remove_leftovers()
         done = folder.store.manifests(shard.ref for shard in plan.shards())
-        cost = CostModel(plan, done)
         recorder.save_plan()
-        left = [shard for shard in part.shards() if shard.ref not in done]
-        schedule = Schedule(part, done, earlier_texts(folder.store, plan, left))
-        progress = Progress(part, done, cost, workers, log, stream)
+        unfinished = [shard for shard in part.shards() if shard.ref not in done]
+        schedule = Schedule(part, done, earlier_texts(folder.store, plan, unfinished))
+        progress = Progress(part, done, workers, log, stream)
         if plan.repeated:
             progress.write(f"Questions with a text that occurs before, which is sampled once: {plan.repeated:,}.")
         if dropped:
@@ -121,6 +107,24 @@ def run_grid(
             progress.write(f"The run took {watch.seconds:,.1f} s.")
     computed = len(recorder.manifests) - len(done)
     return recorder.summary(part, computed, watch.seconds, log, ending)
+
+
+def _new_record(
+    grid: GridSpec, plugin_files: Sequence[Path], workers: int, only: Only, executor: Executor
+) -> RunRecord:
+    """Return the record of a run that begins now, by which others see what it does."""
+    environment = run_environment()
+    if executor.on_gpus:  # Those of a cluster are not on this machine.
+        environment["hardware"]["gpus"] = environment["hardware"]["gpus"] or ["GPUs of the cluster"]
+    return RunRecord(
+        grid=grid.model_dump(mode="json"),
+        plugin_files=[str(path.resolve()) for path in plugin_files],
+        run_id=secrets.token_hex(6),
+        started_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        workers=workers,
+        only={kind: list(names) for kind, names in only.items()},
+        environment=environment,
+    )
 
 
 def _compute(
@@ -171,8 +175,8 @@ def rebuild_database(directory: Path) -> int:
             recorder.note_failures(read_failures(directory))
             recorder.end()
             folder.database.with_name(folder.database.name + ".wal").unlink(missing_ok=True)
-            records = (aside / name for name in (FAILURES_FILE, RECORD_FILE))
-            for path in (*(each for each in records if each.exists()), fresh.database, fresh.published):
+            records = [path for name in (FAILURES_FILE, RECORD_FILE) if (path := aside / name).exists()]
+            for path in (*records, fresh.database, fresh.published):
                 path.replace(directory / path.name)
         finally:
             shutil.rmtree(aside, ignore_errors=True)

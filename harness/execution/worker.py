@@ -127,8 +127,8 @@ def serve(connection: Connection, directory: Path, plugin_files: Sequence[Path],
     """
     # A scheduler sends these to every process. The coordinator then records what is done and ends the workers. Other
     # programs that a plugin starts do not inherit this, as they would if the signals were ignored.
-    for each in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(each, lambda *_: None)
+    for signal_number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(signal_number, lambda *_: None)
     parent = multiprocessing.parent_process()
     assert parent is not None
     end_with(parent.sentinel)

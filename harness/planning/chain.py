@@ -37,11 +37,11 @@ class Chain:
 
     def add(self, job: Job[AnyParameters]) -> Job[AnyParameters]:
         """Add a job to the plan. One that is there already is returned."""
-        place = (job.key, job.labels)
-        if place not in self._planned:
-            self._planned[place] = job
+        identity = (job.key, job.labels)
+        if identity not in self._planned:
+            self._planned[identity] = job
             self.jobs.append(job)
-        return self._planned[place]
+        return self._planned[identity]
 
     def blocks(self, count: int, llm: PlannedPlugin[LLM] | None = None) -> list[range]:
         """Return follow-ups, or trajectories of an LLM, by their indices, as many together as a shard may have.
@@ -313,9 +313,11 @@ class Chain:
         by the PRM, and it has no other calibrator.
         """
         spec, prm = self.grid.calibration, scored.prm.name
-        fitted = self.resolved.calibrators_for(scored.llm.name, prm)
-        ranking = [each.name for each in self.resolved.strategies if each.built.once_for != "data"]
-        needed = any(each.built.learns for each in fitted) or any(self.grid.runs(name, "", prm, "") for name in ranking)
+        rivals = self.resolved.calibrators_for(scored.llm.name, prm)
+        ranking = [strategy.name for strategy in self.resolved.strategies if strategy.built.once_for != "data"]
+        needed = any(calibrator.built.learns for calibrator in rivals) or any(
+            self.grid.runs(name, "", prm, "") for name in ranking
+        )
         prefixes = spec.most_prefixes or spec.first_prefixes
         fields = {"terminal": spec.terminal, "most_prefixes": prefixes}
         success = {"success": scored.success}
@@ -323,8 +325,8 @@ class Chain:
 
     def asked_levels(self, calibrator: Calibrator) -> tuple[float, ...]:
         """Return the levels of the grid that a calibrator of any level predicts besides its own, ascending."""
-        asked = set(self.grid.scaling.levels) - set(calibrator.levels) if calibrator.any_level else ()
-        return tuple(sorted(asked))
+        further_levels = set(self.grid.scaling.levels) - set(calibrator.levels) if calibrator.any_level else ()
+        return tuple(sorted(further_levels))
 
     def rewards(
         self, calibrator: PlannedPlugin[Calibrator], scored: Scored, fit: Job[parameters.FitParameters]

@@ -48,36 +48,36 @@ class Lengths:
 
     def prefixes(self, most: int | None = None) -> int:
         """Return the number of prefixes of a solution, including the bare question; `most` of them if it is set."""
-        every = max(_FEWEST_PREFIXES, 1 + round(self.whole / self.step))
-        return every if most is None else min(every, most)
+        all_prefixes = max(_FEWEST_PREFIXES, 1 + round(self.whole / self.step))
+        return all_prefixes if most is None else min(all_prefixes, most)
 
 
-def completions(given: parameters.Parameters) -> float:
+def completions(work: parameters.Parameters) -> float:
     """Return the completions that a shard is assumed to sample, which are known for rollouts; 0 if it samples none."""
-    if not isinstance(given, parameters.GeneratingParameters):
+    if not isinstance(work, parameters.GeneratingParameters):
         return 0
-    lengths = Lengths.of(given.llm, given.sampling.max_tokens)
-    match given:
+    lengths = Lengths.of(work.llm, work.sampling.max_tokens)
+    match work:
         case parameters.RolloutParameters():
-            return given.size * (given.prefer_answered or 1)
+            return work.size * (work.prefer_answered or 1)
         case parameters.FollowUpParameters(answers=None):
-            most = given.most_prefixes or given.first_prefixes
-            return given.size * (given.prefer_answered or 1) * lengths.prefixes(most)
+            most = work.most_prefixes or work.first_prefixes
+            return work.size * (work.prefer_answered or 1) * lengths.prefixes(most)
         case parameters.SearchParameters():  # It samples all of its candidates for every step.
-            return given.size * given.candidates * lengths.prefixes()
+            return work.size * work.candidates * lengths.prefixes()
     return 0
 
 
-def generated_tokens(given: parameters.Parameters) -> float:
+def generated_tokens(work: parameters.Parameters) -> float:
     """Return the tokens of these completions: a rollout samples solutions, a search steps, and others follow-ups."""
-    if not isinstance(given, parameters.GeneratingParameters):
+    if not isinstance(work, parameters.GeneratingParameters):
         return 0
-    lengths, share = Lengths.of(given.llm, given.sampling.max_tokens), 0.5
-    if isinstance(given, parameters.RolloutParameters):
+    lengths, share = Lengths.of(work.llm, work.sampling.max_tokens), 0.5
+    if isinstance(work, parameters.RolloutParameters):
         share = 1
-    elif isinstance(given, parameters.SearchParameters):
+    elif isinstance(work, parameters.SearchParameters):
         share = 1 / (lengths.prefixes() - 1)
-    return completions(given) * lengths.whole * share
+    return completions(work) * lengths.whole * share
 
 
 Task = Literal["generate", "read", "train"]
@@ -144,41 +144,41 @@ def assumed_work(plan: Plan) -> Iterator[tuple[Shard[parameters.Parameters], lis
     generating = (
         shard.parameters for shard in plan.shards() if isinstance(shard.parameters, parameters.GeneratingParameters)
     )
-    longest = next((given.sampling.max_tokens for given in generating), _LONGEST)
-    llms = {each.name: Lengths.of(each.reference, longest) for each in plan.plugins.get("llm", ())}
+    longest = next((work.sampling.max_tokens for work in generating), _LONGEST)
+    llms = {llm.name: Lengths.of(llm.reference, longest) for llm in plan.plugins.get("llm", ())}
     for shard in plan.shards():
         lengths = llms.get(plan.job_of(shard.ref).labels.llm, Lengths(longest))
         yield shard, list(_work(shard, lengths))
 
 
 def _work(shard: Shard[parameters.Parameters], lengths: Lengths) -> Iterator[Work]:
-    given = shard.parameters
+    work = shard.parameters
     solution, prefix = _QUESTION_TOKENS + lengths.whole, _QUESTION_TOKENS + lengths.whole / 2
-    match given:
+    match work:
         case parameters.SearchParameters():
-            strategy = given.strategy.build(strategies)
-            every = strategy.every if isinstance(strategy, SearchStrategy) else 1
-            yield "llm", given.llm, "generate", generated_tokens(given)
-            yield "prm", given.prm, "read", completions(given) / every * prefix
+            strategy = work.strategy.build(strategies)
+            steps_between_scores = strategy.every if isinstance(strategy, SearchStrategy) else 1
+            yield "llm", work.llm, "generate", generated_tokens(work)
+            yield "prm", work.prm, "read", completions(work) / steps_between_scores * prefix
         case parameters.GeneratingParameters():
-            yield "llm", given.llm, "generate", generated_tokens(given)
+            yield "llm", work.llm, "generate", generated_tokens(work)
         case parameters.ScoreParameters(prm=prm) if _reads_apart(prm):
             yield "prm", prm, "read", shard.size * lengths.prefixes() * prefix
         case parameters.CalibratedParameters(prm=prm) | parameters.ScoringParameters(prm=prm) if shard.resource:
             yield "prm", prm, "read", shard.size * solution
         case parameters.FitParameters() if TEXTS in shard.inputs:
-            passes = 1 + given.calibrator.build(calibrators).reading_passes  # One finds the forest of tokens.
-            yield "prm", given.prm, "read", passes * shard.size * solution
+            passes = 1 + work.calibrator.build(calibrators).reading_passes  # One finds the forest of tokens.
+            yield "prm", work.prm, "read", passes * shard.size * solution
         case parameters.FitParameters() if shard.resource:
-            calibrator = given.calibrator.build(calibrators)
-            each = lengths.prefixes(given.most_prefixes) * prefix if calibrator.trains_apart else solution
-            yield "prm", given.prm, "train", calibrator.training_passes * shard.size * each
+            calibrator = work.calibrator.build(calibrators)
+            tokens = lengths.prefixes(work.most_prefixes) * prefix if calibrator.trains_apart else solution
+            yield "prm", work.prm, "train", calibrator.training_passes * shard.size * tokens
 
 
 def _reads_apart(prm: parameters.PluginReference) -> bool:
     """Return whether a PRM reads each prefix of a trajectory by itself."""
-    known = prms.get(prm.plugin)
-    return known.whole_sequences and prm.arguments.get("markers", getattr(known, "markers", None)) == "last"
+    plugin = prms.get(prm.plugin)
+    return plugin.whole_sequences and prm.arguments.get("markers", getattr(plugin, "markers", None)) == "last"
 
 
 def checkpoint_of(kind: str, model: parameters.PluginReference) -> str:
@@ -186,8 +186,8 @@ def checkpoint_of(kind: str, model: parameters.PluginReference) -> str:
 
     It is empty if the model loads none, or its plugin is not known, as where the status of a run is read.
     """
-    if given := model.arguments.get("checkpoint"):
-        return str(given)
+    if checkpoint := model.arguments.get("checkpoint"):
+        return str(checkpoint)
     try:
         return str(KINDS[kind].get(model.plugin).checkpoint)
     except UnknownPluginError:

@@ -154,21 +154,21 @@ class GridSpec(settings.Section):
     def _of_parts(cls, data: Any) -> Any:
         """Name everything that is in a part where a grid without parts names it."""
         parts = data.get("parts") if isinstance(data, dict) else None
-        if not isinstance(parts, list) or not all(isinstance(each, dict) for each in parts) or not parts:
+        if not isinstance(parts, list) or not all(isinstance(part, dict) for part in parts) or not parts:
             return data
-        every = {
-            kind: [each for part in parts for each in part.get(kind) or ()] for kind in ("llms", "prms", "datasets")
+        entries = {
+            kind: [entry for part in parts for entry in part.get(kind) or ()] for kind in ("llms", "prms", "datasets")
         }
         once = {
-            kind: [each for place, each in enumerate(specs) if each not in specs[:place]]
-            for kind, specs in every.items()
+            kind: [entry for position, entry in enumerate(specs) if entry not in specs[:position]]
+            for kind, specs in entries.items()
         }
         return {**once, "calibration": parts[0].get("calibration"), **data}
 
     @model_validator(mode="after")
     def _check_together(self) -> Self:
-        for entry, kind, named, there in self._restrictions():
-            unknown = set(named or ()) - {each.name for each in there}
+        for entry, kind, named, specs in self._restrictions():
+            unknown = set(named or ()) - {spec.name for spec in specs}
             if unknown:
                 raise ValueError(f"{entry} names the {kind} '{min(unknown)}', which the grid does not have")
         for whole in self.wholes():
@@ -181,7 +181,7 @@ class GridSpec(settings.Section):
                 f"measurement.measured ({self.measurement.measured}) must not exceed "
                 f"scaling.samples ({self.scaling.samples}), because measured trajectories belong to the pool"
             )
-        same = [each for each in self.datasets if each.name == self.calibration.name]
+        same = [data for data in self.datasets if data.name == self.calibration.name]
         if same and (same[0].plugin, same[0].arguments) != (self.calibration.plugin, self.calibration.arguments):
             raise ValueError(
                 f"calibration and datasets use the name '{same[0].name}' for different data; "
@@ -226,22 +226,22 @@ class GridSpec(settings.Section):
 
     def runs(self, strategy: str, dataset: str, prm: str, calibrator: str) -> bool:
         """Return whether a strategy is run for a data set, a PRM and a calibrator; see `StrategySpec.is_for`."""
-        return any(each.is_for(dataset, prm, calibrator) for each in self.strategies if each.name == strategy)
+        return any(spec.is_for(dataset, prm, calibrator) for spec in self.strategies if spec.name == strategy)
 
     def wholes(self) -> list[Self]:
         """Return a grid without parts for each part, or the grid itself if it has none."""
         return [self._whole(part) for part in self.parts] or [self]
 
     def _whole(self, part: PartSpec) -> Self:
-        own = {name: getattr(part, name) for name in PartSpec.model_fields if getattr(part, name) is not None}
-        names = {kind: {each.name for each in own[kind]} for kind in ("llms", "prms", "datasets")}
+        fields = {name: getattr(part, name) for name in PartSpec.model_fields if getattr(part, name) is not None}
+        names = {kind: {spec.name for spec in fields[kind]} for kind in ("llms", "prms", "datasets")}
 
         def here(spec: settings.PluginSpec) -> bool:
-            lists = ((getattr(spec, kind, None), there) for kind, there in names.items())
-            return all(chosen is None or there.intersection(chosen) for chosen, there in lists)
+            lists = ((getattr(spec, kind, None), names_of_kind) for kind, names_of_kind in names.items())
+            return all(chosen is None or names_of_kind.intersection(chosen) for chosen, names_of_kind in lists)
 
-        kept = {"calibrators": list(filter(here, self.calibrators)), "strategies": list(filter(here, self.strategies))}
-        return self.model_copy(update={**own, **kept, "parts": []})
+        specs = {"calibrators": list(filter(here, self.calibrators)), "strategies": list(filter(here, self.strategies))}
+        return self.model_copy(update={**fields, **specs, "parts": []})
 
     def limited(self, questions: int | None) -> Self:
         """Return the same grid on at most the first `questions` questions of every data set."""

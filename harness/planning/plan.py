@@ -147,8 +147,8 @@ class Plan:
 
     def jobs_of(self, parameters: type[AnyParameters]) -> list[Job[AnyParameters]]:
         """Return the jobs of one kind, by the class of their parameters."""
-        found: list[Any] = [job for job in self.jobs if isinstance(job.shards[0].parameters, parameters)]
-        return found
+        jobs: list[Any] = [job for job in self.jobs if isinstance(job.shards[0].parameters, parameters)]
+        return jobs
 
     def cells_with(self, only: Only) -> list[Cell]:
         """Return the cells that have certain names.
@@ -159,16 +159,16 @@ class Plan:
         for kind, names in only.items():
             if kind not in _KINDS:
                 raise GridError(f"A part of a grid is chosen by {', '.join(_KINDS)}. Got '{kind}'.")
-            known = dict.fromkeys(name for cell in self.cells if (name := _name(cell, kind)))
+            names_of_kind = dict.fromkeys(name for cell in self.cells if (name := _name(cell, kind)))
             for name in names:
-                if name not in known:
-                    hint = meant(name, known, f"It has: {', '.join(known) or 'none'}.")
+                if name not in names_of_kind:
+                    hint = meant(name, names_of_kind, f"It has: {', '.join(names_of_kind) or 'none'}.")
                     raise GridError(f"The grid has no {kind} '{name}'. {hint}")
-        found = [cell for cell in self.cells if all(_name(cell, kind) in names for kind, names in only.items())]
-        if not found:
-            wanted = ", ".join(f"{kind} {' or '.join(names)}" for kind, names in only.items())
-            raise GridError(f"No cell of the grid has all of: {wanted}.")
-        return found
+        cells = [cell for cell in self.cells if all(_name(cell, kind) in names for kind, names in only.items())]
+        if not cells:
+            criteria = ", ".join(f"{kind} {' or '.join(names)}" for kind, names in only.items())
+            raise GridError(f"No cell of the grid has all of: {criteria}.")
+        return cells
 
     def part(self, cells: Collection[Cell]) -> Self:
         """Return the part that computes some of the cells; the plan itself for all of them.
@@ -183,13 +183,13 @@ class Plan:
         jobs = [
             job
             for job in self.jobs
-            if job.key in needed or (job.key not in read and all(each.key in needed for each in job.inputs))
+            if job.key in needed or (job.key not in read and all(source.key in needed for source in job.inputs))
         ]
         labels = [job.labels for job in jobs]
-        names = {name for each in labels for name in (each.llm, each.prm, each.dataset)}
+        names = {name for label in labels for name in (label.llm, label.prm, label.dataset)}
         models = [*self.plugins["llm"], *self.plugins["prm"]]
-        used = names | {plugin.absent for plugin in models if plugin.name in names}
-        absent = tuple(name for name in self.absent if name in used)
+        used_names = names | {plugin.absent for plugin in models if plugin.name in names}
+        absent = tuple(name for name in self.absent if name in used_names)
         return replace(self, jobs=tuple(jobs), cells=tuple(cells), absent=absent)
 
 
@@ -226,11 +226,11 @@ def joined_plans(plans: Sequence[Plan]) -> Plan:
         jobs=tuple(job for plan in plans for job in plan.jobs),
         cells=cells,
         plugins={
-            kind: tuple({each.name: each for plan in plans for each in plan.plugins[kind]}.values())
+            kind: tuple({plugin.name: plugin for plan in plans for plugin in plan.plugins[kind]}.values())
             for kind in plans[0].plugins
         },
-        datasets=tuple({(each.name, each.split): each for plan in plans for each in plan.datasets}.values()),
-        metrics=tuple({each.name: each for plan in plans for each in plan.metrics}.values()),
+        datasets=tuple({(data.name, data.split): data for plan in plans for data in plan.datasets}.values()),
+        metrics=tuple({metric.name: metric for plan in plans for metric in plan.metrics}.values()),
         absent=tuple(dict.fromkeys(name for plan in plans for name in plan.absent)),
         repeated=max(plan.repeated for plan in plans),
     )
@@ -274,15 +274,15 @@ def without_unread_scores(
     read = {
         ref for refs in {refs for job in jobs for shard in job.shards for refs in shard.inputs.values()} for ref in refs
     }
-    kept: dict[Job[Parameters], Job[Parameters] | None] = {}
+    trimmed: dict[Job[Parameters], Job[Parameters] | None] = {}
     for job in jobs:
         is_score = isinstance(job.shards[0].parameters, ScoreParameters)
         shards = [shard for shard in job.shards if shard.ref in read] if is_score else job.shards
-        inputs = tuple(new for source in job.inputs if (new := kept[source]) is not None)
-        same = len(shards) == len(job.shards) and all(kept[source] is source for source in job.inputs)
-        kept[job] = job if same else make_job(job.labels, shards, inputs) if shards else None
-    jobs = [new for job in jobs if (new := kept[job]) is not None]
-    return tuple(jobs), tuple(replace(cell, job=kept[cell.job] or cell.job) for cell in cells)
+        inputs = tuple(new for source in job.inputs if (new := trimmed[source]) is not None)
+        same = len(shards) == len(job.shards) and all(trimmed[source] is source for source in job.inputs)
+        trimmed[job] = job if same else make_job(job.labels, shards, inputs) if shards else None
+    jobs = [new for job in jobs if (new := trimmed[job]) is not None]
+    return tuple(jobs), tuple(replace(cell, job=trimmed[cell.job] or cell.job) for cell in cells)
 
 
 def as_reference(value: Any) -> Any:
@@ -295,5 +295,5 @@ def as_reference(value: Any) -> Any:
 def as_identity(value: Any) -> Any:
     """Return a parameter as a key has it. Metrics have names too, which are those of their columns."""
     if isinstance(value, tuple):
-        return [[each.name, each.identity] if isinstance(each, PlannedPlugin) else each for each in value]
+        return [[entry.name, entry.identity] if isinstance(entry, PlannedPlugin) else entry for entry in value]
     return value.identity if isinstance(value, PlannedPlugin) else plain_data(value)

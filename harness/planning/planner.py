@@ -49,7 +49,7 @@ def build_plan(grid: GridSpec, stand_ins: bool = False) -> plan.Plan:
 
     Raises a PluginError, a DataError or a GridError if a plugin or a data set of the grid is not available.
     """
-    return plan.joined_plans([_Planner(resolve(each, stand_ins)).build() for each in grid.wholes()])
+    return plan.joined_plans([_Planner(resolve(whole, stand_ins)).build() for whole in grid.wholes()])
 
 
 class _Planner(Chain):
@@ -59,16 +59,16 @@ class _Planner(Chain):
         self.cells: list[plan.Cell] = []
         for llm in self.resolved.llms:
             self._plan_llm(llm)
-        calibrators = [each.built for each in self.resolved.calibrators]
+        calibrators = [calibrator.built for calibrator in self.resolved.calibrators]
         jobs, cells = plan.without_unread_scores(self.jobs, self.cells)
         return plan.Plan(
             jobs=jobs,
             cells=cells,
             plugins=self.resolved.plugins,
-            datasets=tuple(each.planned for each in self.resolved.datasets),
+            datasets=tuple(data.planned for data in self.resolved.datasets),
             metrics=described_metrics(
-                [(each.name, each.built) for each in self.resolved.metrics],
-                [sorted({*each.levels, *self.asked_levels(each)}) for each in calibrators],
+                [(metric.name, metric.built) for metric in self.resolved.metrics],
+                [sorted({*calibrator.levels, *self.asked_levels(calibrator)}) for calibrator in calibrators],
                 self.grid.measurement.terminal,
             ),
             absent=self.resolved.absent,
@@ -140,7 +140,7 @@ class _Planner(Chain):
     def _run_for(self, labels: Labels) -> list[plan.PlannedPlugin[Strategy]]:
         """Return the strategies that the grid runs for a data set, a PRM and a calibrator."""
         names = (labels.dataset, labels.prm, labels.calibrator)
-        return [each for each in self.resolved.strategies if self.grid.runs(each.name, *names)]
+        return [strategy for strategy in self.resolved.strategies if self.grid.runs(strategy.name, *names)]
 
     def _strategies(self, tested: Sampled, tuning: Sampled) -> None:
         """Plan every strategy that is run once for these trajectories, with every target C if it has one."""
@@ -188,7 +188,7 @@ class _Planner(Chain):
                 self.cells.append(cell)
 
     def _search(
-        self, own: Sampled, strategy: plan.PlannedPlugin[SearchStrategy], target: float | None
+        self, scored: Sampled, strategy: plan.PlannedPlugin[SearchStrategy], target: float | None
     ) -> Job[parameters.GradedSearchParameters]:
         """Search all questions with the models themselves: LLM, PRM, and the calibrator if the strategy needs one.
 
@@ -196,45 +196,45 @@ class _Planner(Chain):
 
         Equal searches are one job, so the baseline of several searches is run once.
         """
-        if not isinstance(own, Scored):
+        if not isinstance(scored, Scored):
             raise GridError(f"The search '{strategy.name}' must have \"scores\" in its 'reads'.")
-        if StepSplitting.of(own.llm.built.splitting).changes_texts:
+        if StepSplitting.of(scored.llm.built.splitting).changes_texts:
             raise GridError(
-                f"A step of the search '{strategy.name}' ends at a blank line, and the LLM '{own.llm.name}' has "
+                f"A step of the search '{strategy.name}' ends at a blank line, and the LLM '{scored.llm.name}' has "
                 "another 'splitting'. Leave this argument out, or run the searches in a grid without this LLM."
             )
         reads = strategy.built.once_for
-        calibrated = own if isinstance(own, Calibrated) and reads in ("calibrator", "level") else None
+        calibrated = scored if isinstance(scored, Calibrated) and reads in ("calibrator", "level") else None
         calibrator = calibrated.calibrator if calibrated else None
         level = calibrated.level if calibrated and reads == "level" else None
         fits: dict[str, Job[parameters.Parameters]] = {"fit": calibrated.fit} if calibrated else {}
         shards = [
             plan.make_shard(
                 parameters.SearchParameters,
-                own.data.content,
+                scored.data.content,
                 {role: fit.refs for role, fit in fits.items()},
-                f"search:{own.llm.name}+{own.prm.name}",
+                f"search:{scored.llm.name}+{scored.prm.name}",
                 **self._sampling,
                 target=target,
                 level=level,
-                llm=own.llm,
-                prm=own.prm,
+                llm=scored.llm,
+                prm=scored.prm,
                 calibrator=calibrator,
                 strategy=strategy,
                 candidates=strategy.built.width * strategy.built.expansions,
                 data=questions,
             )
-            for questions in own.data.slices()
+            for questions in scored.data.slices()
         ]
-        labels = own.labels if calibrated else own.scores.labels
+        labels = scored.labels if calibrated else scored.scores.labels
         search = self.add(plan.make_job(labels, shards, list(fits.values())))
         graded = [
             plan.make_shard(
                 parameters.GradedSearchParameters,
-                own.data.content,
+                scored.data.content,
                 {"search": [shard.ref]},
                 data=shard.parameters.data,
-                **self._grading(own.llm, own.data),
+                **self._grading(scored.llm, scored.data),
             )
             for shard in search.shards
         ]
@@ -246,8 +246,8 @@ class _Planner(Chain):
         It needs whole solutions, and a strategy that reads scores of the pool.
         """
         if scored.data.followed_up is not None or not any(
-            isinstance(each.built, PoolStrategy) and each.built.once_for != "data"
-            for each in self._run_for(scored.labels)
+            isinstance(strategy.built, PoolStrategy) and strategy.built.once_for != "data"
+            for strategy in self._run_for(scored.labels)
         ):
             return
         inputs: dict[str, Job[parameters.Parameters]] = {"graded": scored.graded, "score": scored.scores}
@@ -257,7 +257,7 @@ class _Planner(Chain):
 
     def _measure(
         self,
-        own: Sampled,
+        stage: Sampled,
         kind: type[parameters.MeasuringParameters],
         inputs: Mapping[str, Job[parameters.Parameters]],
         **fields: Any,
@@ -266,7 +266,7 @@ class _Planner(Chain):
 
         `fields` are the parameters besides the questions and how they are resampled.
         """
-        data = own.data
+        data = stage.data
         # The seed depends only on the questions, so that comparisons are paired.
         seed = seed_from_key(content_key([data.content(data.whole.questions, references=True)]))
         bootstrap = Bootstrap(self.grid.measurement.replicates, seed)
@@ -278,7 +278,7 @@ class _Planner(Chain):
             bootstrap=bootstrap,
             data=data.whole,
         )
-        return self.add(plan.make_job(own.labels, [shard], list(inputs.values())))
+        return self.add(plan.make_job(stage.labels, [shard], list(inputs.values())))
 
 
 def _level(tested: Sampled) -> float | None:
@@ -297,7 +297,7 @@ def _baseline_of(strategy: plan.PlannedPlugin[SearchStrategy]) -> plan.PlannedPl
     """
     name = strategy.built.baseline
     spec = PluginSpec(name=name.replace(" ", "-"), plugin=name, arguments=strategy.built.settings)
-    found = build_plugin(strategies, spec)
-    if not _is_search(found):
+    baseline = build_plugin(strategies, spec)
+    if not _is_search(baseline):
         raise GridError(f"The search '{strategy.name}' has the 'baseline' '{name}', which is not a SearchStrategy.")
-    return found
+    return baseline

@@ -70,22 +70,22 @@ def asked_solutions(grid: GridSpec, questions: Questions, plugin: str) -> dict[s
 
     Nothing is sampled of data sets with success rates, so their questions are left out.
     """
-    asked: dict[str, int] = {}
+    solutions: dict[str, int] = {}
     for part in grid.wholes():
-        named = plugin in {each.name for specs in part.entries.values() for each in specs}
-        tests = [(each, part.scaling.samples) for each in part.datasets]
+        named = plugin in {spec.name for specs in part.entries.values() for spec in specs}
+        tests = [(data, part.scaling.samples) for data in part.datasets]
         for spec, count in [(part.calibration, part.calibration.trajectories), *tests] if named else []:
-            dataset, known = questions.get((spec.name, spec.split), (None, ()))
-            for each in () if isinstance(dataset, SuccessRates) else known:
-                asked[each.text] = max(count, asked.get(each.text, 0))
-    return asked
+            dataset, questions_of_data = questions.get((spec.name, spec.split), (None, ()))
+            for question in () if isinstance(dataset, SuccessRates) else questions_of_data:
+                solutions[question.text] = max(count, solutions.get(question.text, 0))
+    return solutions
 
 
-def plugin_problems(kind: str, name: str, plugin: Plugin, asked: Mapping[str, int]) -> Iterator[Problem]:
+def plugin_problems(kind: str, name: str, plugin: Plugin, solutions: Mapping[str, int]) -> Iterator[Problem]:
     """Yield the problems of a plugin that is built; see :meth:`prmcal.registry.contracts.plugin.Plugin.problems`."""
     try:
         with plugin_guard(kind, name, "say what it lacks"):
-            for error in plugin.problems(asked):
+            for error in plugin.problems(solutions):
                 yield Problem(kind, name, error)
     except PrmcalError as error:
         yield Problem(kind, name, error)
@@ -96,15 +96,17 @@ def plan_problems(grid: GridSpec, plan: Plan, models: Collection[str] | None = N
 
     With `models`, only these are looked at, named as shards name them, such as "llm:weak".
     """
-    built = {each.name: each.built for each in plan.plugins["dataset"] if isinstance(each.built, Dataset)}
-    known: Questions = {
-        (each.name, each.split): (built[each.name], each.questions)
-        for each in plan.datasets
-        if each.name not in plan.absent
+    built = {plugin.name: plugin.built for plugin in plan.plugins["dataset"] if isinstance(plugin.built, Dataset)}
+    questions: Questions = {
+        (data.name, data.split): (built[data.name], data.questions)
+        for data in plan.datasets
+        if data.name not in plan.absent
     }
     for kind, plugins in plan.plugins.items():
-        for each in plugins if models is None else (each for each in plugins if f"{kind}:{each.name}" in models):
-            yield from plugin_problems(kind, each.name, each.built, asked_solutions(grid, known, each.name))
+        for plugin in (
+            plugins if models is None else (plugin for plugin in plugins if f"{kind}:{plugin.name}" in models)
+        ):
+            yield from plugin_problems(kind, plugin.name, plugin.built, asked_solutions(grid, questions, plugin.name))
 
 
 def pair_problems(plan: Plan, done: Collection[ArtifactRef] = ()) -> Iterator[Problem]:
@@ -112,8 +114,8 @@ def pair_problems(plan: Plan, done: Collection[ArtifactRef] = ()) -> Iterator[Pr
 
     See :meth:`prmcal.registry.contracts.calibrator.Calibrator.check_prm`. Fits that are `done` are not looked at.
     """
-    prms = {each.name: each.built for each in plan.plugins["prm"] if isinstance(each.built, PRM)}
-    calibrators = {each.name: each.built for each in plan.plugins["calibrator"]}
+    prms = {prm.name: prm.built for prm in plan.plugins["prm"] if isinstance(prm.built, PRM)}
+    calibrators = {calibrator.name: calibrator.built for calibrator in plan.plugins["calibrator"]}
     fits = [job for job in plan.jobs_of(FitParameters) if not set(job.refs) <= set(done)]
     for name, prm in dict.fromkeys((job.labels.calibrator, job.labels.prm) for job in fits):
         if error := _fit_error(name, calibrators[name], prms[prm]):

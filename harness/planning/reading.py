@@ -41,8 +41,8 @@ def find_grid(grid: str) -> Path:
     if grid in shipped:
         return shipped[grid]
     unknown = f"There is no grid file {grid} and no shipped grid of that name."
-    known = f"The shipped grids are {', '.join(shipped)}."
-    raise GridError(" ".join(filter(None, (unknown, meant(path.stem, shipped, ""), known))))
+    advice = f"The shipped grids are {', '.join(shipped)}."
+    raise GridError(" ".join(filter(None, (unknown, meant(path.stem, shipped, ""), advice))))
 
 
 def read_grid(path: Path) -> GridSpec:
@@ -80,9 +80,9 @@ class _OnceLoader(yaml.SafeLoader):  # type: ignore[misc] # PyYAML has no types.
 def _beside(data: Any, folder: Path, argument: bool = False) -> Any:
     """Return data in which arguments that name a file beside the grid, and none here, have its whole path."""
     if isinstance(data, dict):
-        return {key: _beside(each, folder, argument or key == "arguments") for key, each in data.items()}
+        return {key: _beside(value, folder, argument or key == "arguments") for key, value in data.items()}
     if isinstance(data, list):
-        return [_beside(each, folder, argument) for each in data]
+        return [_beside(value, folder, argument) for value in data]
     if argument and isinstance(data, str) and not is_file(data) and is_file(str(folder / data)):
         return str((folder / data).resolve())
     return data
@@ -109,12 +109,12 @@ def _first_problem(error: ValidationError) -> str:
     message = problem["msg"].removeprefix("Value error, ")
     if not where:
         return f"{message}."
-    given = (
+    got = (
         ""
         if isinstance(problem.get("input"), (dict, list)) and problem["input"]
         else f" Got {shown(problem.get('input'))}."
     )
-    return f"'{where}': {message}.{given}"
+    return f"'{where}': {message}.{got}"
 
 
 def _suggestion(location: tuple[int | str, ...]) -> str:
@@ -158,8 +158,8 @@ def grid_schema() -> dict[str, Any]:
     for model, kind in _ENTRIES.items():
         definitions[model] = _entry(definitions[model], kind)
     schema["required"] = ["name", "calibrators"]
-    own = ["llms", "prms", "datasets", "calibration"]
-    schema["anyOf"] = [{"required": own}, {"required": ["parts"]}]
+    whole_grid = ["llms", "prms", "datasets", "calibration"]
+    schema["anyOf"] = [{"required": whole_grid}, {"required": ["parts"]}]
     schema["properties"]["strategies"]["default"] = list(DEFAULT_STRATEGIES)
     return {"$schema": _DRAFT, "title": "A grid of prmcal", **schema, "definitions": definitions}
 
@@ -183,14 +183,14 @@ def _entry(model: dict[str, Any], kind: str) -> dict[str, Any]:
 def _for_editors(schema: Any) -> Any:
     """Return the schema without titles, which pydantic makes from names, and with nothing beside a "$ref"."""
     if isinstance(schema, list):
-        return [_for_editors(each) for each in schema]
+        return [_for_editors(part) for part in schema]
     if not isinstance(schema, dict):
         return schema
     titled = isinstance(schema.get("title"), str)
-    found = {key: _for_editors(value) for key, value in schema.items() if not (titled and key == "title")}
-    if "$ref" in found and len(found) > 1:  # In draft 7, nothing beside it is read.
-        return {"allOf": [{"$ref": found["$ref"]}], "description": found["description"]}
-    return found
+    untitled = {key: _for_editors(value) for key, value in schema.items() if not (titled and key == "title")}
+    if "$ref" in untitled and len(untitled) > 1:  # In draft 7, nothing beside it is read.
+        return {"allOf": [{"$ref": untitled["$ref"]}], "description": untitled["description"]}
+    return untitled
 
 
 _WORDS = {"string": "text", "boolean": "true or false", "object": "mapping"}
@@ -199,14 +199,20 @@ _LIMITS = {"minimum": "at least", "exclusiveMinimum": "above", "maximum": "at mo
 
 def type_in_words(schema: dict[str, Any], definitions: dict[str, Any] | None = None) -> str:
     """Return what a JSON Schema allows, such as "integer, at least 1"."""
-    reference = next((each["$ref"] for each in (schema, *schema.get("allOf", ())) if "$ref" in each), None)
+    reference = next(
+        (alternative["$ref"] for alternative in (schema, *schema.get("allOf", ())) if "$ref" in alternative), None
+    )
     if reference:
         allowed = (definitions or {}).get(reference.rpartition("/")[2], {})
         return "name or mapping" if "string" in allowed.get("type", ()) else "mapping"
     if "enum" in schema or "const" in schema:
         return " or ".join(f"`{value}`" for value in schema.get("enum", [schema.get("const")]))
     if "anyOf" in schema and "type" not in schema:
-        kinds = [type_in_words(each, definitions) for each in schema["anyOf"] if each.get("type") != "null"]
+        kinds = [
+            type_in_words(alternative, definitions)
+            for alternative in schema["anyOf"]
+            if alternative.get("type") != "null"
+        ]
         return " or ".join(kinds)
     kind = str(schema.get("type", "any"))
     if kind == "array":

@@ -41,8 +41,8 @@ def metric_specs(grid: GridSpec) -> list[PluginSpec]:
     """Return the metrics of a grid, in the order of columns: those of every grid, and those that it lists."""
     bins = {"bins": grid.measurement.bins}
     with_bins = {name for name in _BUILT_IN if "bins" in inspect.signature(metrics.get(name)).parameters}
-    own = [PluginSpec(name=name, plugin=name, arguments=bins if name in with_bins else {}) for name in _BUILT_IN]
-    return [*own, *grid.measurement.metrics]
+    built_in = [PluginSpec(name=name, plugin=name, arguments=bins if name in with_bins else {}) for name in _BUILT_IN]
+    return [*built_in, *grid.measurement.metrics]
 
 
 def described_metrics(
@@ -57,20 +57,24 @@ def described_metrics(
     Raises a GridError if two metrics have columns of the same name.
     """
     predicted = list(levels)
-    found: dict[str, MetricColumn] = {}
+    columns: dict[str, MetricColumn] = {}
     for name, metric in named:
-        used = {column: level for each in predicted for column, level in metric.columns(name, each).items()}
-        for column, level in sorted(used.items(), key=lambda pair: pair[1] or 0.0):
-            if column in found:
+        level_of = {
+            column: level
+            for predicted_levels in predicted
+            for column, level in metric.columns(name, predicted_levels).items()
+        }
+        for column, level in sorted(level_of.items(), key=lambda pair: pair[1] or 0.0):
+            if column in columns:
                 raise GridError(
                     f"Two metrics have the column '{column}'. Every grid measures: {', '.join(_BUILT_IN)}. Give the "
                     "entry in 'measurement.metrics' another name."
                 )
-            found[column] = MetricColumn(
+            columns[column] = MetricColumn(
                 column, metric.titled(name, level), "calibration", metric.better, metric.described(level)
             )
-    own = tuple(found.values())
-    return (*own, *(() if terminal else map(counting_terminal, own)), *SCALING)
+    described = tuple(columns.values())
+    return (*described, *(() if terminal else map(counting_terminal, described)), *SCALING)
 
 
 def built_in_metrics() -> tuple[MetricColumn, ...]:
@@ -162,25 +166,25 @@ class ResolvedGrid:
         models = [plugin.absent for plugin in (*self.llms, *self.prms)]
         for calibrator in self.calibrators:
             models += absent_checkpoints(calibrator.built) if calibrator.absent else []
-        data = [each.dataset.name for each in self.datasets if each.stand_in]
-        return tuple(dict.fromkeys(name for name in (*models, *data) if name))
+        stand_ins = [data.dataset.name for data in self.datasets if data.stand_in]
+        return tuple(dict.fromkeys(name for name in (*models, *stand_ins) if name))
 
     def calibrators_for(self, llm: str, prm: str) -> list[PlannedPlugin[Calibrator]]:
         """Return the calibrators that are fitted for an LLM and a PRM, by their names in the grid."""
         specs = zip(self.calibrators, self.spec.calibrators, strict=True)
-        return [self._own(calibrator, spec, llm) for calibrator, spec in specs if spec.is_for(llm, prm)]
+        return [self._for_llm(calibrator, spec, llm) for calibrator, spec in specs if spec.is_for(llm, prm)]
 
-    def _own(self, calibrator: PlannedPlugin[Calibrator], spec: PluginSpec, llm: str) -> PlannedPlugin[Calibrator]:
+    def _for_llm(self, calibrator: PlannedPlugin[Calibrator], spec: PluginSpec, llm: str) -> PlannedPlugin[Calibrator]:
         """Return the calibrator of one LLM, which may have arguments of its own."""
-        place = (spec.name, llm)
-        if place not in self._of_llms:
+        names = (spec.name, llm)
+        if names not in self._of_llms:
             with plugin_guard(calibrators.kind, spec.name, "tell the arguments for an LLM"):
-                own = calibrator.built.arguments_for(llm)
-            if own:
-                changed = spec.model_copy(update={"arguments": {**spec.arguments, **own}})
+                arguments = calibrator.built.arguments_for(llm)
+            if arguments:
+                changed = spec.model_copy(update={"arguments": {**spec.arguments, **arguments}})
                 calibrator = build_plugin(calibrators, changed, bool(calibrator.absent))
-            self._of_llms[place] = calibrator
-        return self._of_llms[place]
+            self._of_llms[names] = calibrator
+        return self._of_llms[names]
 
     @property
     def datasets(self) -> tuple[GridQuestions, ...]:
@@ -196,12 +200,12 @@ class ResolvedGrid:
     @property
     def plugins(self) -> dict[str, tuple[PlannedPlugin[Plugin], ...]]:
         """The plugins of each kind, each once, in the order of the grid."""
-        used = {each.dataset.name: each.dataset for each in self.datasets}
+        used_datasets = {questions.dataset.name: questions.dataset for questions in self.datasets}
         return {
             llms.kind: self.llms,
             prms.kind: self.prms,
             calibrators.kind: self.calibrators,
-            datasets.kind: tuple(used.values()),
+            datasets.kind: tuple(used_datasets.values()),
             strategies.kind: self.strategies,
             metrics.kind: self.metrics,
             graders.kind: tuple(
@@ -242,7 +246,7 @@ def resolve(grid: GridSpec, stand_ins: bool = False) -> ResolvedGrid:
 
 def absent_checkpoints(plugin: Plugin) -> list[str]:
     """Return the hub ids of the checkpoints that a plugin needs and this machine does not have."""
-    return [each for each in plugin.checkpoints if not is_on_this_machine(each)]
+    return [checkpoint for checkpoint in plugin.checkpoints if not is_on_this_machine(checkpoint)]
 
 
 def build_plugin(registry: Registry[AnyPlugin], spec: PluginSpec, stand_ins: bool = False) -> PlannedPlugin[AnyPlugin]:
@@ -287,9 +291,9 @@ def _graders(
     spec: DatasetSpec, stand_ins: bool
 ) -> tuple[PlannedPlugin[Grader] | None, tuple[PlannedPlugin[Grader], ...]]:
     """Return the grader that decides, None if the data set does, and the others."""
-    if any(each.plugin == DEFAULT_GRADER for each in spec.graders[1:]):
+    if any(grader.plugin == DEFAULT_GRADER for grader in spec.graders[1:]):
         raise GridError(f"The grader 'default' of the data set '{spec.name}' must be its first one.")
-    built = [build_plugin(graders, each, stand_ins) for each in spec.graders if each.plugin != DEFAULT_GRADER]
+    built = [build_plugin(graders, grader, stand_ins) for grader in spec.graders if grader.plugin != DEFAULT_GRADER]
     if len(built) < len(spec.graders) or not built:
         return None, tuple(built)
     if built[0].built.runs_model:
@@ -302,7 +306,7 @@ def _graders(
 
 def _check_followed_up(grid: ResolvedGrid) -> None:
     """Raise a GridError if something is asked of published success rates that they do not have."""
-    for data in filter(lambda each: each.followed_up is not None, grid.datasets):
+    for data in (data for data in grid.datasets if data.followed_up is not None):
         part = "calibration" if data is grid.calibration else "measurement"
         name = data.dataset.name
         for option in ("first_prefixes", "most_prefixes", "prefer_answered"):
@@ -311,11 +315,11 @@ def _check_followed_up(grid: ResolvedGrid) -> None:
                     f"The data set '{name}' has the success rates of its prefixes, so none of them is followed up. "
                     f"Remove '{part}.{option}'."
                 )
-        asked = [each for each in grid.spec.strategies if each.is_for(name, "", "")]
-        if asked and part == "measurement":
+        specs = [spec for spec in grid.spec.strategies if spec.is_for(name, "", "")]
+        if specs and part == "measurement":
             raise GridError(
                 f"The data set '{name}' has prefixes with their success rates and no whole solutions, so the strategy "
-                f"'{asked[0].name}' cannot be run on it. Write 'strategies: []', or name other data sets in 'datasets' "
+                f"'{specs[0].name}' cannot be run on it. Write 'strategies: []', or name other data sets in 'datasets' "
                 "of the strategies."
             )
 

@@ -41,9 +41,9 @@ def write_plan(directory: Path, grid: Mapping[str, Any], plan: Plan) -> None:
     values: dict[str, tuple[int, Any]] = {}
     content = {
         "grid": content_key(grid),
-        "plugins": {kind: [each.data() for each in plugins] for kind, plugins in plan.plugins.items()},
-        "datasets": [_questions_data(each) for each in plan.datasets],
-        "metrics": [asdict(each) for each in plan.metrics],
+        "plugins": {kind: [plugin.data() for plugin in plugins] for kind, plugins in plan.plugins.items()},
+        "datasets": [_questions_data(data) for data in plan.datasets],
+        "metrics": [asdict(metric) for metric in plan.metrics],
         "jobs": list(_jobs_data(plan, values)),
         "cells": list(_cells_data(plan)),
         "values": [value for _, value in values.values()],
@@ -92,8 +92,8 @@ def load_plugins_of(folder: RunFolder) -> None:
 
 
 def _questions_data(data: PlannedQuestions) -> dict[str, Any]:
-    rows = [list(astuple(each)) for each in data.questions]
-    return {**{each.name: getattr(data, each.name) for each in fields(data)}, "questions": rows}
+    rows = [list(astuple(question)) for question in data.questions]
+    return {**{attribute.name: getattr(data, attribute.name) for attribute in fields(data)}, "questions": rows}
 
 
 def _jobs_data(plan: Plan, values: dict[str, tuple[int, Any]]) -> Iterator[dict[str, Any]]:
@@ -101,8 +101,8 @@ def _jobs_data(plan: Plan, values: dict[str, tuple[int, Any]]) -> Iterator[dict[
     numbers = {job: number for number, job in enumerate(plan.jobs)}
 
     def position(value: Any) -> int:
-        place, _ = values.setdefault(json.dumps(value, sort_keys=True), (len(values), value))
-        return place
+        number, _ = values.setdefault(json.dumps(value, sort_keys=True), (len(values), value))
+        return number
 
     positions: dict[ArtifactRef, int] = {}
     runs: dict[tuple[ArtifactRef, ...], list[int]] = {}  # Thousands of shards read the same artifacts.
@@ -123,7 +123,7 @@ def _jobs_data(plan: Plan, values: dict[str, tuple[int, Any]]) -> Iterator[dict[
             "roles": list(first.inputs),
             "shards": [shard.ref.key for shard in job.shards],
             "ranges": [
-                [end for each in _ranges(shard.parameters) for end in (each.start, each.stop)] for shard in job.shards
+                [end for part in _ranges(shard.parameters) for end in (part.start, part.stop)] for shard in job.shards
             ],
             "reads": [[runs[refs] for refs in shard.inputs.values()] for shard in job.shards],
             "version": first.version,
@@ -147,58 +147,61 @@ def _cells_data(plan: Plan) -> Iterator[dict[str, Any]]:
 
 def _runs(positions: Sequence[int]) -> list[int]:
     """Return the first position and the number of positions of each run of successive ones, in one list."""
-    found: list[int] = []
+    runs: list[int] = []
     for position in positions:
-        if found and position == found[-2] + found[-1]:
-            found[-1] += 1
+        if runs and position == runs[-2] + runs[-1]:
+            runs[-1] += 1
         else:
-            found += [position, 1]
-    return found
+            runs += [position, 1]
+    return runs
 
 
-def _ranges(given: parameters.Parameters) -> list[range]:
+def _ranges(work: parameters.Parameters) -> list[range]:
     """Return the fields in which the shards of a job differ. The first one is the range of the questions."""
-    return [given.data.questions, *(value for value in vars(given).values() if isinstance(value, range))]
+    return [work.data.questions, *(value for value in vars(work).values() if isinstance(value, range))]
 
 
 def _plan(content: Mapping[str, Any]) -> Plan:
     jobs: list[Job[parameters.Parameters]] = []
     refs: list[ArtifactRef] = []
-    known: set[ArtifactRef] = set()
+    seen_refs: set[ArtifactRef] = set()
     shared: dict[tuple[int, ...], Refs] = {}
-    for each in content["jobs"]:
-        own = [ArtifactRef(each["kind"], key) for key in each["shards"]]
-        refs += [ref for ref in own if ref not in known]
-        known.update(own)
+    for job in content["jobs"]:
+        job_refs = [ArtifactRef(job["kind"], key) for key in job["shards"]]
+        refs += [ref for ref in job_refs if ref not in seen_refs]
+        seen_refs.update(job_refs)
         jobs.append(
             Job(
-                each["key"],
-                Labels(**each["labels"]),
-                tuple(_shards(each, own, refs, shared, content["values"])),
-                tuple(jobs[number] for number in each["inputs"]),
+                job["key"],
+                Labels(**job["labels"]),
+                tuple(_shards(job, job_refs, refs, shared, content["values"])),
+                tuple(jobs[number] for number in job["inputs"]),
             )
         )
     cells = [
         Cell(
-            labels=Labels(**each["labels"]),
-            job=jobs[each["job"]],
+            labels=Labels(**cell["labels"]),
+            job=jobs[cell["job"]],
             # Earlier plans have other optional fields.
-            **{name: each[name] for name in _OF_CELLS if name in each},
+            **{name: cell[name] for name in _OF_CELLS if name in cell},
         )
-        for each in content["cells"]
+        for cell in content["cells"]
     ]
     plugins: dict[str, tuple[PlannedPlugin[Plugin], ...]] = {
         kind: tuple(
             PlannedPlugin(
-                parameters.PluginReference(**each["reference"]), each["identity"], each["citation"], each["absent"]
+                parameters.PluginReference(**plugin["reference"]),
+                plugin["identity"],
+                plugin["citation"],
+                plugin["absent"],
             )
-            for each in found
+            for plugin in plugins_of_kind
         )
-        for kind, found in content["plugins"].items()
+        for kind, plugins_of_kind in content["plugins"].items()
     }
     datasets = tuple(
-        PlannedQuestions(**{**each, "questions": tuple(map(_question, each["questions"]))})
-        for each in content["datasets"]
+        PlannedQuestions(**{**data, "questions": tuple(map(_question, data["questions"]))})
+        for data in content["datasets"]
     )
     with one_problem():
         metrics = _METRICS.validate_python({"metrics": content["metrics"]})["metrics"]
@@ -213,7 +216,7 @@ def _question(row: Sequence[Any]) -> Question:
 
 def _shards(
     job: Mapping[str, Any],
-    own: Sequence[ArtifactRef],
+    job_refs: Sequence[ArtifactRef],
     refs: Sequence[ArtifactRef],
     shared: dict[tuple[int, ...], Refs],
     values: Sequence[Any],
@@ -224,7 +227,7 @@ def _shards(
     names = [name for name, value in common.items() if isinstance(value, range)]
     slices: dict[tuple[int, int], parameters.QuestionSlice] = {}
     for ref, (first, stop, *ends), reads, places in zip(
-        own, job["ranges"], job["reads"], job["identities"], strict=True
+        job_refs, job["ranges"], job["reads"], job["identities"], strict=True
     ):
         if (first, stop) not in slices:
             slices[first, stop] = replace(common["data"], questions=range(first, stop))
@@ -235,6 +238,6 @@ def _shards(
                 pairs = zip(runs[::2], runs[1::2], strict=True)
                 shared[runs] = Refs(ref for begin, count in pairs for ref in refs[begin : begin + count])
             inputs[role] = shared[runs]
-        given: parameters.Parameters = cls(**{**common, **ranges, "data": slices[first, stop]})
+        work: parameters.Parameters = cls(**{**common, **ranges, "data": slices[first, stop]})
         identity = {name: values[place] for name, place in zip(job["identity"], places, strict=True)}
-        yield Shard(ref, given, inputs, job["resource"], identity, job["version"])
+        yield Shard(ref, work, inputs, job["resource"], identity, job["version"])

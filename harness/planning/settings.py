@@ -81,9 +81,9 @@ class ShardSpec(Section):
 
 
 def _free_column(name: str) -> str:
-    taken = {*COORDINATES, *_OTHER_COLUMNS, *(metric.name for metric in SCALING)}
+    other_columns = {*COORDINATES, *_OTHER_COLUMNS, *(metric.name for metric in SCALING)}
     ending = next((end for end in _ENDINGS if name.endswith(end)), "")
-    if name in taken or ending:
+    if name in other_columns or ending:
         raise ValueError(f"leaderboards have other columns {f'that end in {ending}' if ending else 'of this name'}")
     return name
 

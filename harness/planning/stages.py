@@ -62,8 +62,8 @@ class Calibrated(Scored):
         return self.rewards.labels
 
 
-def once_for(own: Sampled) -> OnceFor:
+def once_for(stage: Sampled) -> OnceFor:
     """Return which strategies are run once for trajectories, scores or rewards, by their `once_for`."""
-    if isinstance(own, Calibrated):
-        return "calibrator" if own.level is None else "level"
-    return "prm" if isinstance(own, Scored) else "data"
+    if isinstance(stage, Calibrated):
+        return "calibrator" if stage.level is None else "level"
+    return "prm" if isinstance(stage, Scored) else "data"
