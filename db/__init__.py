@@ -9,7 +9,7 @@ metrics       the names of leaderboards, metrics and cells
 tables        all tables, with descriptions
 statistics    intervals, bootstrap, bins, paired tests, standings and budgets
 queries       the queries of the command line, the dashboard and the report
-overview      the ranking of calibrators over all places, and the league of strategies
+overview      the ranking of calibrators over all settings, and the league of strategies
 catalog       all queries by name
 text          how leaderboards are presented: words, marks and Markdown
 """

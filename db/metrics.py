@@ -12,8 +12,8 @@ Better = Literal["lower", "higher", "near zero"]
 COORDINATES = ("dataset", "llm", "prm", "strategy", "target", "level", "calibrator")
 """The columns that identify a cell of a leaderboard, in the order by which rows are sorted."""
 
-PLACE = ["dataset", "llm", "prm"]
-"""The columns that identify a place. Cells of a leaderboard with the same place compete."""
+SETTING = ["dataset", "llm", "prm"]
+"""The columns that identify a setting. Cells of a leaderboard with the same setting compete."""
 
 MAIN_METRICS: dict[Leaderboard, tuple[str, ...]] = {
     "calibration": ("brier_corrected", "adaptive_ce_corrected", "signed_error"),

@@ -1,4 +1,4 @@
-"""The settings of Sphinx, which builds the documentation from the pages in this folder."""
+"""The configuration of Sphinx, which builds the documentation from the pages in this folder."""
 
 import sys
 from pathlib import Path

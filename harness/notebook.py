@@ -16,7 +16,7 @@ import pandas as pd
 
 from prmcal.db import catalog
 from prmcal.db.overview.query import overview, ranking_frame
-from prmcal.db.queries.cells import Names, Places, find_cell
+from prmcal.db.queries.cells import Names, SettingNames, find_cell
 from prmcal.db.queries.two_cells import CellComparison
 from prmcal.db.reader import reading
 from prmcal.errors import PluginError, PrmcalError
@@ -67,15 +67,15 @@ class Run:
         state = " (in progress)" if RunFolder(self.directory).running() else ""
         return f"Run of the grid '{grid}' in {self.directory}{state}: {len(cells):,} cells{''.join(counts)}"
 
-    def ranking(self, **names: Unpack[Places]) -> pd.DataFrame:
+    def ranking(self, **names: Unpack[SettingNames]) -> pd.DataFrame:
         """Return the ranking of the calibrators as a table, the best first.
 
-        `llm`, `prm` and `dataset` keep only places with these names.
+        `llm`, `prm` and `dataset` keep only settings with these names.
 
         Returns
         -------
         DataFrame
-            Columns calibrator, rank, rank_low, rank_high, mean_rank, places, lowest (places with the lowest score),
+            Columns calibrator, rank, rank_low, rank_high, mean_rank, settings, lowest (settings with the lowest score),
             wins, ties, losses, brier (corrected Brier score), cut (the share by which it lowers the baseline's score),
             the other main metrics, ias_accuracy, ias_samples, ias_share (samples divided by N), ias_to_best_of_n and
             ias_to_equal_cost (differences of accuracy), fit_seconds and citation. Values have their 95% interval in

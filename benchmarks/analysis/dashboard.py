@@ -40,7 +40,7 @@ BOOTSTRAP = {"replicates": 2000, "seed": 1}
 TEXT = "Step: we add the two numbers and carry the remainder over to the next line.\\n\\n"
 CELL = cell_id("calibration", LLMS[3], DATASETS[0], prm=PRMS[1], calibrator=CALIBRATORS[5])
 RIVAL = cell_id("calibration", LLMS[3], DATASETS[0], prm=PRMS[1], calibrator=CALIBRATORS[0])
-PLACE = {"dataset": DATASETS[0], "llm": LLMS[3], "prm": PRMS[1]}
+SETTING = {"dataset": DATASETS[0], "llm": LLMS[3], "prm": PRMS[1]}
 TARGETS = tuple(float(-np.expm1(-x)) for x in np.geomspace(0.05, 16, 32))  # as many as in the curves of the page
 
 
@@ -211,7 +211,7 @@ def questions() -> dict[str, Callable[[Path], Any]]:
         "trajectories: solutions of a cell": lambda path: catalog.solutions(path, CELL),
         "trajectories: of a question": lambda path: catalog.trajectories(path, CELL, "q0250"),
         "trajectories: prefixes of a question": lambda path: catalog.prefixes(path, CELL, "q0250"),
-        "scaling: the pool": lambda path: catalog.exact_curves(path, **PLACE),
+        "scaling: the pool": lambda path: catalog.exact_curves(path, **SETTING),
         "scaling: sliders, by budget": lambda path: by_budget(pool(path)),
         "compare: rivals": lambda path: catalog.compare_cells(path, CELL, RIVAL),
         "runs: jobs": catalog.jobs,
@@ -222,7 +222,7 @@ def questions() -> dict[str, Callable[[Path], Any]]:
 @functools.cache
 def pool(path: Path) -> ExactCurves:
     """Return the data that the page keeps while its sliders move."""
-    found = catalog.exact_curves(path, **PLACE)
+    found = catalog.exact_curves(path, **SETTING)
     assert found is not None
     return found
 

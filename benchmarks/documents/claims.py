@@ -3,7 +3,7 @@
     prmcal run pools --out runs/pools
     python -m benchmarks.documents.claims runs/pools
 
-keeps the figures of the recorded pools in ``docs/pools``: of the rules at all places, and of the calibrators at those
+keeps the figures of the recorded pools in ``docs/pools``: of the rules at all settings, and of the calibrators at those
 that have no grid of their own. `benchmarks.documents` writes the texts, with those of `real_prms`.
 """
 
@@ -43,7 +43,7 @@ def record(directory: Path) -> None:
     KEPT.mkdir(exist_ok=True)
     rules = pd.DataFrame(
         {
-            **{name: getattr(each, name) for name in ("place", "rule", "samples", "accuracy", "rival")},
+            **{name: getattr(each, name) for name in ("setting", "rule", "samples", "accuracy", "rival")},
             **each.difference.columns("difference"),
             "questions": each.difference.questions,
         }
@@ -71,7 +71,7 @@ def pool_findings() -> list[str]:
 
 
 def default_rule() -> str:
-    """Return what was seen of the default rule, and of ESC, at all places."""
+    """Return what was seen of the default rule, and of ESC, at all settings."""
     rules = kept_in(KEPT, "rules")
 
     def standing(name: str) -> tuple[pd.DataFrame, str]:
@@ -82,7 +82,7 @@ def default_rule() -> str:
     (own, told), (others, of_esc) = standing(_RULE), standing("ESC")
     best = own.loc[own["difference"].idxmax()]
     return paragraph(
-        f"`{_RULE}` is the default of `prmcal ask`. Against the best fixed setting of its cost it has {told} at "
+        f"`{_RULE}` is the default of `prmcal ask`. Against the best fixed n of its cost it has {told} at "
         f"{len(own)} settings of shipped pools, {100 * own['difference'].mean():+.1f} points on average, at best "
         f"{points(best)} (n = {best['questions']}). `ESC` has {of_esc} at {len(others)}."
     )
@@ -98,12 +98,12 @@ def _errors(figures: Figures) -> pd.DataFrame:
     return table[table["calibrator"] == _RAW].set_index(_KEY)
 
 
-def nano_places(figures: Figures) -> dict[str, str]:
+def nano_settings(figures: Figures) -> dict[str, str]:
     """Return where each finding about nano holds and where not, by its name."""
     errors, table, scaling = _errors(figures), figures.calibration, figures.scaling
     standing = table.pivot(index=_KEY, columns="calibrator", values=f"{_BRIER}_standing")
     good = standing[[_PAPERS, "beta-binomial"]].isin(["best", "tied"]).any(axis=1)
-    accuracy = _at_places(scaling, "accuracy")
+    accuracy = _by_setting(scaling, "accuracy")
     fixed = accuracy["fixed n of equal cost"] >= accuracy["best-of-n + IAS"]
     signed = errors[_ERROR].unstack("llm")
     apart = errors[_ERROR].unstack("dataset")
@@ -127,8 +127,8 @@ def nano_places(figures: Figures) -> dict[str, str]:
     }
 
 
-def _at_places(scaling: pd.DataFrame, metric: str) -> pd.DataFrame:
-    """Return a metric of the strategies by place, with the paper's calibrator where there is one."""
+def _by_setting(scaling: pd.DataFrame, metric: str) -> pd.DataFrame:
+    """Return a metric of the strategies by setting, with the paper's calibrator where there is one."""
     own = scaling[scaling["calibrator"].isna() | (scaling["calibrator"] == _PAPERS)]
     own = own[own["prm"].notna()].sort_values("calibrator", na_position="first")
     return own.pivot_table(index=_KEY, columns="strategy", values=metric, aggfunc="last")
@@ -136,7 +136,7 @@ def _at_places(scaling: pd.DataFrame, metric: str) -> pd.DataFrame:
 
 def claims(figures: Figures) -> str:
     """Return the table of the paper's claims: where each was seen, how strongly, and what the rest would need."""
-    rows, at = figures.ranking.set_index("calibrator"), nano_places(figures)
+    rows, at = figures.ranking.set_index("calibrator"), nano_settings(figures)
     raw, papers = rows.loc[_RAW], rows.loc[_PAPERS]
     pools = kept_in(KEPT, "calibration").set_index(["llm", "calibrator"])
     code, before, after = (pools.loc[key] for key in ((_CODE, _RAW), (_QWENS, _RAW), (_QWENS, "isotonic")))
@@ -144,8 +144,8 @@ def claims(figures: Figures) -> str:
     last = real_prms[real_prms["reading"] == "last"].set_index("pool")
     large, small = (last.loc[f"rlhflow-8b-llama-3.{version}"] for version in ("1-8b", "2-3b"))
     assert large["error_low"] < small["error"] < large["error_high"], "no difference is seen"
-    searches = _at_places(figures.scaling, "accuracy").dropna(subset=["beam search"])
-    spent = _at_places(figures.scaling, "budget_ratio").dropna(subset=["beam search"])
+    searches = _by_setting(figures.scaling, "accuracy").dropna(subset=["beam search"])
+    spent = _by_setting(figures.scaling, "budget_ratio").dropna(subset=["beam search"])
     adaptive, real = "beam search + IAS-of-M", smollm_claims()
     big = "`prmcal run math500-small` on a GPU"
     found = [

@@ -18,7 +18,7 @@ from benchmarks.evidence.overestimation import overestimation
 from benchmarks.evidence.verification import verification
 from benchmarks.evidence.world import world
 from prmcal.db.catalog import comparisons, leaderboard, runs
-from prmcal.db.metrics import COORDINATES, MAIN_METRICS, PLACE, Leaderboard
+from prmcal.db.metrics import COORDINATES, MAIN_METRICS, SETTING, Leaderboard
 from prmcal.db.overview.query import league, league_frame, overview, ranking_frame
 from prmcal.db.queries.runs import planned_shards
 from prmcal.db.run_folder import published_path
@@ -108,8 +108,8 @@ def _with_differences(frame: pd.DataFrame, tests: pd.DataFrame, metrics: Sequenc
     """Return the main columns of the cells, and whether each differs significantly from the paper's calibrator."""
     real = tests[tests["p_adjusted"] < SIGNIFICANCE]
     apart = {frozenset(each) for each in zip(real["metric"], real["cell_a"], real["cell_b"], strict=True)}
-    papers = frame[frame["calibrator"] == _PAPERS].set_index(PLACE)["cell_id"]
-    own = papers.reindex(pd.MultiIndex.from_frame(frame[PLACE]))
+    papers = frame[frame["calibrator"] == _PAPERS].set_index(SETTING)["cell_id"]
+    own = papers.reindex(pd.MultiIndex.from_frame(frame[SETTING]))
     found = _main_columns(frame, "calibration")
     for metric in metrics:
         pairs = zip(frame["cell_id"], own, strict=True)

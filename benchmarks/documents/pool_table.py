@@ -1,9 +1,9 @@
-"""The table of all pools: every rule against the best fixed setting of its cost, in `docs/how-to/add-a-pool.md`.
+"""The table of all pools: every rule against the best fixed n of its cost, in `docs/how-to/add-a-pool.md`.
 
     prmcal run pools --out runs/pools
     python -m benchmarks.documents.pool_table runs/pools
 
-The rival of a rule is chosen on the calibration questions: of best-of-n and both votes, the setting that is most
+The rival of a rule is chosen on the calibration questions: of best-of-n and both votes, the variant that is most
 accurate there and draws no more samples than the rule does on the test questions. Between two numbers of samples,
 questions are divided at random. The rule and its rival are compared on the test questions, paired by question. A rule
 wins or loses where the 95% interval of the difference leaves out 0. Nothing is corrected for the number of
@@ -39,14 +39,14 @@ PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "add-a-pool.md"
 FIXED = ("best-of-n", "majority vote", "weighted best-of-n")
 # It uses the truth, so it has no rival of equal cost.
 LEFT_OUT = ("pass@N",)
-_MANY = 3  # places
+_MANY = 3  # settings
 _MARK = re.compile(r"(<!-- pools -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
 class Compared(NamedTuple):
-    """A rule at a place, against its rival."""
+    """A rule at a setting, against its rival."""
 
-    place: str
+    setting: str
     rule: str
     samples: float
     accuracy: float
@@ -60,7 +60,7 @@ class Compared(NamedTuple):
 
 
 class Fixed(NamedTuple):
-    """The settings of a rule that draws a fixed number of samples: the number, and the accuracy of each question."""
+    """The variants of a rule that draws a fixed number of samples: the number, and the accuracy of each question."""
 
     name: str
     counts: Floats
@@ -68,7 +68,7 @@ class Fixed(NamedTuple):
     test: Floats
 
     def within(self, budget: float) -> Iterator[tuple[str, Floats, Floats]]:
-        """Yield the settings of at most a cost, the last one as a mixture of two: the name and both accuracies."""
+        """Yield the variants of at most a cost, the last one as a mixture of two: the name and both accuracies."""
         last = int(np.searchsorted(self.counts, budget + 1e-9, side="right"))
         for place in range(last):
             yield f"{self.name} of {self.counts[place]:g}", self.tuning[place], self.test[place]
@@ -78,8 +78,8 @@ class Fixed(NamedTuple):
             yield f"{self.name} of {budget:.1f}", *mixed
 
 
-def fixed_settings(tuning: Pool, test: Pool) -> list[Fixed]:
-    """Return the settings of all fixed rules, without votes where samples have no answers."""
+def fixed_rules(tuning: Pool, test: Pool) -> list[Fixed]:
+    """Return all fixed rules, without votes where samples have no answers."""
     found, most = [], min(tuning.size, test.size)
     for name in FIXED:
         rule = strategies.create(name)
@@ -94,14 +94,14 @@ def fixed_settings(tuning: Pool, test: Pool) -> list[Fixed]:
 
 
 def compared(directory: Path) -> Iterator[Compared]:
-    """Yield every rule of a finished run at every place."""
+    """Yield every rule of a finished run at every setting."""
     plan, context = existing_plan(RunFolder(directory)), Context(Store(directory))
     known: dict[tuple[str, str, str], list[Fixed]] = {}
     for shard, cell in _cells(plan):
         at = cell.labels.llm, cell.labels.prm, cell.labels.dataset
         if at[1] and at not in known and {"score", f"{TUNING}score"} <= set(shard.inputs):
             test = pool_of(shard, context, graded_trajectories(shard, context), ("scores",), None)
-            known[at] = fixed_settings(tuning_pool(shard, context, ("scores",), None), test)
+            known[at] = fixed_rules(tuning_pool(shard, context, ("scores",), None), test)
     for shard, cell in _cells(plan):
         if cell.strategy in LEFT_OUT:
             continue
@@ -113,8 +113,8 @@ def compared(directory: Path) -> Iterator[Compared]:
                 rivals = [each for one in fixed for each in one.within(budget)]
                 name, _, rival = max(rivals, key=lambda each: round(float(each[1].mean()), 9))
                 found = mean_of_questions(accuracy - rival, -1.0)
-                place = llm if llm == prm else f"{llm}, {prm}"
-                yield Compared(place, cell.strategy, budget, float(accuracy.mean()), name, found)
+                setting = llm if llm == prm else f"{llm}, {prm}"
+                yield Compared(setting, cell.strategy, budget, float(accuracy.mean()), name, found)
 
 
 def _cells(plan: Plan) -> Iterator[tuple[Shard[StrategyParameters], Cell]]:
@@ -130,12 +130,12 @@ def page(found: list[Compared]) -> str:
     for each in found:
         rules.setdefault(each.rule, []).append(each)
     lines = [
-        f"| rule | {len({each.place for each in found})} settings: W-T-L | points | loses at |",
+        f"| rule | {len({each.setting for each in found})} settings: W-T-L | points | loses at |",
         "|" + " --- |" * 4,
     ]
     for rule, own in sorted(rules.items(), key=lambda each: _standing(each[1])):
         counts = [sum(each.outcome == outcome for each in own) for outcome in ("won", "tied", "lost")]
-        lost = [each.place for each in own if each.outcome == "lost"]
+        lost = [each.setting for each in own if each.outcome == "lost"]
         named = "; ".join(lost) if len(lost) < _MANY else f"{len(lost)} settings"
         mean = np.mean([each.difference.value for each in own])
         lines.append(f"| {rule} | {'-'.join(map(str, counts))} | {100 * mean:+.1f} | {named} |")

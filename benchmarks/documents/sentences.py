@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from benchmarks.documents.claims import claims, default_rule, nano_places, pool_findings
+from benchmarks.documents.claims import claims, default_rule, nano_settings, pool_findings
 from benchmarks.documents.figures import FIGURES, Figures
 from benchmarks.documents.real_prms import caption, places_table, readings_table, real_table
 from benchmarks.documents.shown import markdown, measured, numbered, paragraph, with_interval
@@ -110,7 +110,7 @@ def _findings(figures: Figures) -> str:
     cuts = " and ".join(f"`{name}` by {_percents(row, 'cut')}" for name, row in best.head(2).iterrows())
     also = "" if _PAPERS in best.index[:2] else f", and the paper's `{_PAPERS}` by {_percents(papers, 'cut')}"
     first = figures.league.iloc[0]
-    at = nano_places(figures)
+    at = nano_settings(figures)
     gains = "no rule clearly gains" if first["area_gain_low"] <= 0 else "some rules gain"
     sentences = (
         f"Raw scores are too high by {measured(raw, 'signed_error')} on average, {at['too high']}.",

@@ -95,7 +95,7 @@ def _raw() -> dict[str, pd.Series]:
 
 
 def smollm_findings() -> list[str]:
-    """Return what holds for SmolLM2 at two places, each with its interval, its n and where it does not hold."""
+    """Return what holds for SmolLM2 at two settings, each with its interval, its n and where it does not hold."""
     scaling, differences, raw = kept_in(KEPT, "scaling"), kept_in(KEPT, "differences"), _raw()
     n = int(raw[HEAD]["questions"])
     one, vote = (_row(scaling, prm=None, strategy=name) for name in (ONE, VOTE))

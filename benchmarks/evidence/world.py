@@ -23,7 +23,7 @@ from prmcal.db.catalog import leaderboard
 from prmcal.db.run_folder import published_path
 from prmcal.registry.strategies.best_of import best_of_n
 
-_PLACE = ["dataset", "llm", "prm"]
+_SETTING = ["dataset", "llm", "prm"]
 _MATH, _AIME = "nano-math", "nano-aime"
 _ISOTONIC = "isotonic"
 
@@ -36,12 +36,12 @@ def world(directory: Path) -> pd.DataFrame:
     """
     source = published_path(directory)
     scaling, calibration = leaderboard(source, "scaling"), leaderboard(source, "calibration")
-    places = scaling.loc[scaling["strategy"] == "best-of-n", _PLACE].to_dict("records")
-    table = pd.DataFrame({**place, **statistics(last_rewards(source, place))} for place in places)
+    settings = scaling.loc[scaling["strategy"] == "best-of-n", _SETTING].to_dict("records")
+    table = pd.DataFrame({**setting, **statistics(last_rewards(source, setting))} for setting in settings)
     for calibrator, prefix in (("uncalibrated", ""), (_ISOTONIC, f"{_ISOTONIC}_")):
-        errors = calibration.loc[calibration["calibrator"] == calibrator, [*_PLACE, "brier", "adaptive_ce"]]
+        errors = calibration.loc[calibration["calibrator"] == calibrator, [*_SETTING, "brier", "adaptive_ce"]]
         names = {name: f"{prefix}{name}" for name in ("brier", "adaptive_ce")}
-        table = table.merge(errors.rename(columns=names), on=_PLACE, how="left")
+        table = table.merge(errors.rename(columns=names), on=_SETTING, how="left")
     return table
 
 
@@ -178,9 +178,9 @@ def aims(table: pd.DataFrame) -> list[Aim]:
         ),
         Aim(
             "the same on nano-aime, out of distribution",
-            "less, or AdaptiveCE worse, in most places",
+            "less, or AdaptiveCE worse, in most settings",
             "8% (AIME); AdaptiveCE worse in 10 of 12 rows",
-            f"{far_cut:.0%}; so in {worse.sum()} of {len(worse)} places",
+            f"{far_cut:.0%}; so in {worse.sum()} of {len(worse)} settings",
             bool(worse.mean() > 0.5),
         ),
         Aim(

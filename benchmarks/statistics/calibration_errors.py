@@ -2,7 +2,7 @@
 
 python -m benchmarks.statistics.calibration_errors [WORLDS]
 
-Each setting draws worlds (300 by default) in which the success probabilities are known. The true error is that of
+Each simulation draws worlds (300 by default) in which the success probabilities are known. The true error is that of
 400,000 questions without noise of the follow-ups.
 """
 

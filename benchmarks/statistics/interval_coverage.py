@@ -2,9 +2,9 @@
 
 python -m benchmarks.statistics.interval_coverage [WORLDS [WORD...]]
 
-Each setting draws worlds in which the truth is known (400 by default); with words, only settings whose names contain
-one of them do. A coverage of .95 is good, and a larger one is cautious. A test should see a difference in 5% of worlds
-at most. The rows of ``docs/concepts/coverage.csv`` are written again.
+Each simulation draws worlds in which the truth is known (400 by default). With words, only those simulations are run
+whose names contain one. A coverage of .95 is good, and a larger one is cautious. A test should see a difference in 5%
+of worlds at most. The rows of ``docs/concepts/coverage.csv`` are written again.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ Prefixes = Callable[[Random, Random, int], tuple[NDArray[np.int64], Values, Valu
 of random numbers is for the rewards only."""
 
 
-class Setting(Protocol):
+class Simulation(Protocol):
     """What is simulated."""
 
     @property
@@ -157,7 +157,7 @@ class Mean:
     draw: Draw
 
     def share(self, questions: int, worlds: int) -> float:
-        """Return the share of worlds; see :class:`Setting`."""
+        """Return the share of worlds; see :class:`Simulation`."""
         sums, counts = self.draw(np.random.default_rng(0), LARGE)
         truth = float(sums.sum() / counts.sum())
         own = []
@@ -177,7 +177,7 @@ class Estimated:
     truth: Callable[[Random, int], float] | None = None
 
     def share(self, questions: int, worlds: int) -> float:
-        """Return the share of worlds; see :class:`Setting`."""
+        """Return the share of worlds; see :class:`Simulation`."""
         many = np.random.default_rng(0)
         truth = self.truth(many, MANY) if self.truth else self.draw(many, MANY).value()
         found = 0
@@ -247,7 +247,7 @@ class Tested:
     of: Prefixes = prefixes
 
     def share(self, questions: int, worlds: int) -> float:
-        """Return the share of worlds; see :class:`Setting`."""
+        """Return the share of worlds; see :class:`Simulation`."""
         found = 0
         for world in range(worlds):
             seed, cells = [world, questions], []
@@ -265,29 +265,29 @@ class Tested:
 
 @dataclass(frozen=True)
 class Ranked:
-    """The ranking of six calibrators over places of one data set, which have common questions."""
+    """The ranking of six calibrators over settings of one data set, which have common questions."""
 
     name: str
     apart: float
     """The difference of neighbours, in standard errors of a difference with 100 questions."""
-    places: int
+    settings: int
     position: bool = False
     """True for the rank, and False for the mean rank."""
 
     def share(self, questions: int, worlds: int) -> float:
-        """Return the share of worlds; see :class:`Setting`."""
+        """Return the share of worlds; see :class:`Simulation`."""
         means = pd.Series(np.arange(CALIBRATORS) * self.apart / 10)
         lowest, highest = (means.rank(method="min"), means.rank(method="max"))
         if not self.position:
             lowest = highest = means.rank()
-        axes = {"question_id": questions, "llm": self.places, "calibrator": CALIBRATORS}
+        axes = {"question_id": questions, "llm": self.settings, "calibrator": CALIBRATORS}
         table = pd.MultiIndex.from_product([range(size) for size in axes.values()], names=[*axes]).to_frame(False)
         table = table.assign(dataset="d", prm="p")
         found = []
         for world in range(worlds):
             random = np.random.default_rng([world, questions])
-            noise = random.normal(0, 0.5**0.5, (questions, self.places, CALIBRATORS))
-            # What is common to all places of a question.
+            noise = random.normal(0, 0.5**0.5, (questions, self.settings, CALIBRATORS))
+            # What is common to all settings of a question.
             noise = (noise + random.normal(0, 0.5**0.5, (questions, 1, CALIBRATORS))) / 2**0.5
             table["value"] = (noise + means.to_numpy()).ravel()
             for each, rank in rank_by_means(table, "calibrator").items():
@@ -301,7 +301,7 @@ def corrected(name: str, of: Prefixes) -> Mean:
     return Mean(name, error_interval, errors("corrected", of))
 
 
-COVERED: tuple[Setting, ...] = (
+COVERED: tuple[Simulation, ...] = (
     *(Mean(f"right or wrong, {a}", bounded_interval, answers(a)) for a in (0.5, 0.8, 0.9, 0.95, 0.99)),
     *(Mean(f"share, {a}", bounded_interval, answers(a)) for a in (0.02, 0.05)),
     *(Mean(f"pass rates, {a}", bounded_interval, pass_rates(a, 1.0)) for a in (0.5, 0.9, 0.97)),
@@ -329,15 +329,15 @@ COVERED: tuple[Setting, ...] = (
     *(coverage(n, level) for n in (4, 8) for level in (0.1, 0.5, 0.9)),
     *(coverage(n, 0.5, 2.0) for n in (4, 8)),
     *(
-        Ranked(f"{'rank' if position else 'mean rank'}, {places} places, {words}", apart, places, position)
+        Ranked(f"{'rank' if position else 'mean rank'}, {settings} settings, {words}", apart, settings, position)
         for position in (False, True)
-        for places in (1, 6)
+        for settings in (1, 6)
         for words, apart in (("equal", 0.0), ("close", 0.3), ("clear", 3.0))
     ),
 )
 """Those whose interval should contain the truth in 95% of worlds."""
 
-SIZES: tuple[Setting, ...] = (
+SIZES: tuple[Simulation, ...] = (
     *(Tested(f"test of {metric}", metric) for metric in ("brier_corrected", "signed_error", "adaptive_ce_corrected")),
     *(
         Tested(f"test of {metric}, high rewards", metric, partial(prefixes, shift=2.5))
@@ -356,14 +356,14 @@ SIZES: tuple[Setting, ...] = (
 def main() -> None:
     """Print the table, and write it into the documentation."""
     worlds, words = int(sys.argv[1]) if len(sys.argv) > 1 else WORLDS, sys.argv[2:]
-    begun, settings = time.perf_counter(), {each.name: each for each in (*COVERED, *SIZES)}
+    begun, simulations = time.perf_counter(), {each.name: each for each in (*COVERED, *SIZES)}
     table = pd.read_csv(TABLE, index_col=0, dtype=str)
     print(f"{worlds} worlds; the Monte Carlo error of .95 is {np.sqrt(0.05 * 0.95 / worlds):.3f}; {QUESTIONS}")
-    for name, setting in settings.items():
+    for name, simulation in simulations.items():
         if not words or any(word in name for word in words):
-            table.loc[name] = [f"{setting.share(questions, worlds):.3f}" for questions in QUESTIONS]
+            table.loc[name] = [f"{simulation.share(questions, worlds):.3f}" for questions in QUESTIONS]
             print(f"{name:<52}", *table.loc[name], flush=True)
-    table.reindex(list(settings)).to_csv(TABLE)
+    table.reindex(list(simulations)).to_csv(TABLE)
     print(f"{time.perf_counter() - begun:.0f} s")
 
 

@@ -3,8 +3,8 @@
     python -m benchmarks.statistics.rivals [--write DOCUMENT]
 
 Half of the questions of a pool teach the rules, the other half test them, and both halves swap. At the mean cost of a
-rival, `learned stopping` is a mixture of the two settings of its curve whose costs are next to it. A cell is its
-accuracy minus that of the rival at its default setting, in percentage points, with the 95% interval over questions,
+rival, `learned stopping` is a mixture of the two variants of its curve whose costs are next to it. A cell is its
+accuracy minus that of the rival with its default argument, in percentage points, with the 95% interval over questions,
 which are paired.
 """
 
@@ -27,7 +27,7 @@ RIVALS = ("CGES", "ReASC", "Bayesian stopping", "ESC")
 
 
 def compared(pool: Pool, name: str) -> Number:
-    """Return the accuracy of `learned stopping` minus that of a rival at its default setting."""
+    """Return the accuracy of `learned stopping` minus that of a rival with its default argument."""
     half = np.random.default_rng(0).permutation(pool.questions) % 2
     found, setting = np.zeros(pool.questions), Setting(pool.size)
     for own in (0, 1):

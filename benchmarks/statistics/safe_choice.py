@@ -7,8 +7,8 @@ theta says, and scores of right and of wrong trajectories are normal, with the g
 have names too: each of their LLMs is a row. A file that `prmcal audit` reads is a pool as well.
 
 One part of the questions tunes the rules. From the others, calibration questions are drawn with replacement, and the
-mean over all of the others is the truth. The promise is broken if the true accuracy of a setting that passes is below
-that of one sample, or more than `loss` below that of the best fixed setting of equal cost. A cell has three ways to
+mean over all of the others is the truth. The promise is broken if the true accuracy of a variant that passes is below
+that of one sample, or more than `loss` below that of the best fixed n of equal cost. A cell has three ways to
 choose, divided by slashes: `safe choice`, the most accurate on the calibration questions, and a proof for any number of
 questions (`proved`). Its gains are in percentage points, and the shares of broken promises the largest of all numbers
 of questions.
@@ -155,16 +155,16 @@ class Test:
 
     def __init__(self, every: Candidates, table: Floats) -> None:
         self.every, self.table, self.random = every, table, np.random.default_rng(0)
-        settings = range(1, len(table))
-        pairs = [(own, each) for own in settings for each in every.rivals(own, np.eye(len(table)))]
+        variants = range(1, len(table))
+        pairs = [(own, each) for own in variants for each in every.rivals(own, np.eye(len(table)))]
         weights = np.array([each for _, each in pairs])
         self.own = np.array([own for own, _ in pairs])
-        # A rival is one setting, or a mixture of two.
+        # A rival is one variant, or a mixture of two.
         self.low, self.high = weights.argsort(axis=1, kind="stable")[:, -2:].T
         self.share = weights[np.arange(len(pairs)), self.low]
 
     def safe(self, counts: Ints) -> list[int]:
-        """Return the settings that keep the promise, by how often each question was drawn."""
+        """Return the variants that keep the promise, by how often each question was drawn."""
         n, own, low, high, share = counts.sum(), self.own, self.low, self.high, self.share
 
         def t(mean: Floats, square: Floats) -> Floats:
@@ -194,11 +194,11 @@ class Test:
 
 
 def proved(known: Candidates) -> list[int]:
-    """Return the settings that keep the promise by a proof for any number of questions; one sample is among them.
+    """Return the variants that keep the promise by a proof for any number of questions; one sample is among them.
 
     The wealth of a player is its mean over ten bets, each of them on all questions. It is 1 / p at least with the
     probability p at most, if the mean is not above 0 (Waudby-Smith and Ramdas, 2024, JRSS B 86). Each rule has an equal
-    share of `DELTA`, and its settings are tested from the largest cost downwards until one fails.
+    share of `DELTA`, and its variants are tested from the largest cost downwards until one fails.
     """
     families = [np.flatnonzero(known.rule == each)[1:] for each in np.unique(known.rule)]
     passed = [0]

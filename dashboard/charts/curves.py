@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from prmcal.arrays import Floats
-from prmcal.db.metrics import PLACE, Metric
+from prmcal.db.metrics import SETTING, Metric
 from prmcal.db.queries.curves import ExactCurves
 from prmcal.db.queries.trajectories import MEDIAN
 from prmcal.db.statistics.budgets import Curve, frontier, more_accurate
@@ -164,13 +164,13 @@ def _apart(one: tuple[Floats, Floats], other: tuple[Floats, Floats]) -> float:
 
 def rows_of_group(table: pd.DataFrame, group: Mapping[str, str]) -> pd.DataFrame:
     """Return the rows of one group: one data set, LLM and PRM."""
-    for kind in PLACE:
+    for kind in SETTING:
         table = table[table[kind] == group[kind]]
     return table
 
 
 def settings_of(target: float | None, level: float | None) -> list[str]:
-    """Return the settings of a strategy, such as ``["C=0.99", "β=0.1"]``, without those that are missing."""
+    """Return the parameters of a strategy, such as ``["C=0.99", "β=0.1"]``, without those that are missing."""
     return [f"{name}={value:g}" for name, value in (("C", target), ("β", level)) if not pd.isna(value)]
 
 

@@ -153,7 +153,7 @@ def equal_cost_chart(rows: pd.DataFrame, series: charts.Series, target: float) -
 
 
 def league_chart(points: pd.DataFrame, series: charts.Series) -> charts.Layers:
-    """Draw the curves of strategies at one place, with the 95% bands of their accuracy.
+    """Draw the curves of strategies at one setting, with the 95% bands of their accuracy.
 
     `points` has the columns entry, samples, accuracy, accuracy_low, accuracy_high and questions.
     """

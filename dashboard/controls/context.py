@@ -13,7 +13,7 @@ from streamlit.navigation.page import StreamlitPage
 from prmcal.dashboard.controls.widgets import ask, bound, bound_several, given, link
 from prmcal.dashboard.formats import escaped
 from prmcal.db import catalog
-from prmcal.db.metrics import PLACE, RANKING_METRIC, Leaderboard
+from prmcal.db.metrics import RANKING_METRIC, SETTING, Leaderboard
 from prmcal.db.text.formats import COORDINATE_TITLES, LEADERBOARDS
 from prmcal.errors import DatabaseError
 
@@ -166,9 +166,9 @@ def _best_calibrator(path: Path, cells: pd.DataFrame) -> str | None:
 
 
 def choose_group(path: Path, leaderboard: Leaderboard) -> dict[str, str] | None:
-    """Let the reader choose a place: one data set, one LLM and one PRM. Return None if the run has none."""
-    cell = choose(path, PLACE, leaderboard)
-    return None if cell is None else {kind: str(cell[kind]) for kind in PLACE}
+    """Let the reader choose a setting: one data set, one LLM and one PRM. Return None if the run has none."""
+    cell = choose(path, SETTING, leaderboard)
+    return None if cell is None else {kind: str(cell[kind]) for kind in SETTING}
 
 
 def choose_leaderboard(tables: Sequence[Leaderboard], *resets: str) -> Leaderboard:

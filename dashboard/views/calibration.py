@@ -1,4 +1,4 @@
-"""Page Calibration: the reliability of a PRM before and after a calibrator, and all calibrators of the same place."""
+"""Page Calibration: the reliability of a PRM before and after a calibrator, and all calibrators of the same setting."""
 
 from pathlib import Path
 
@@ -33,9 +33,9 @@ def show(path: Path) -> None:
     detail: CellDetail = ask(catalog.cell, path, cell_id=chosen["cell_id"])
     show_status(path, detail.cell)
     if detail.cell["status"] == "done":
-        place = rows_of_group(cells[cells["status"] == "done"], detail.cell)
-        before = place[place["calibrator"].isin(ask(catalog.with_role, path, role="baseline")[:1])]
-        both = pd.concat([before, place[place["cell_id"] == chosen["cell_id"]]]).drop_duplicates("cell_id")
+        setting = rows_of_group(cells[cells["status"] == "done"], detail.cell)
+        before = setting[setting["calibrator"].isin(ask(catalog.with_role, path, role="baseline")[:1])]
+        both = pd.concat([before, setting[setting["cell_id"] == chosen["cell_id"]]]).drop_duplicates("cell_id")
         names = list(both["calibrator"])
         series = Series(names, [GREY, BLUE][-len(names) :], [[1, 0]] * len(names), ["circle"] * len(names))
         left, right = st.columns(2)
@@ -46,21 +46,21 @@ def show(path: Path) -> None:
             draw(charts.reliability_chart(bins, series), bin_errors(bins), wide=False)
             st.caption(CAPTIONS["reliability"])
         with right:
-            _rivals(path, place, chosen["calibrator"])
+            _rivals(path, setting, chosen["calibrator"])
         _metrics(path, both)
     with st.expander("Where the numbers come from"):
         _provenance(detail)
     st.caption(f"Cell {escaped(chosen['cell_id'])}")
 
 
-def _rivals(path: Path, place: pd.DataFrame, chosen: str) -> None:
-    """Show the values of all calibrators at the place."""
+def _rivals(path: Path, setting: pd.DataFrame, chosen: str) -> None:
+    """Show the values of all calibrators at the setting."""
     st.header("All calibrators here")
     described: Metrics = ask(catalog.metrics, path)
-    judged = [metric.name for metric in described.of("calibration") if metric.better and metric.name in place]
+    judged = [metric.name for metric in described.of("calibration") if metric.better and metric.name in setting]
     judged.sort(key=lambda name: name not in MAIN_METRICS["calibration"])
     name = st.selectbox("Metric", judged, format_func=described.title, **bound("metric", judged))
-    metric, measured = described[name], best_first(place.dropna(subset=[name]), described[name])
+    metric, measured = described[name], best_first(setting.dropna(subset=[name]), described[name])
     ends = {
         name: "value",
         f"{name}_low": "low",

@@ -63,13 +63,13 @@ def show(path: Path) -> None:
 def _pick_cells(path: Path, cells: pd.DataFrame, table: Leaderboard) -> tuple[str, str] | None:
     """Let the reader pick two cells of a data set. Return None if there is nothing to compare with the first.
 
-    By default, these are an uncalibrated cell of the place in the context, and the best one of the same place.
+    By default, these are an uncalibrated cell of the setting in the context, and the best one of the same setting.
     """
     metric = ask(catalog.metrics, path)[LEADERBOARDS[table].main_metrics[0]]
     first_names = {kind: next(iter(cells[kind].dropna()), None) for kind in context.CHOICES}
-    place = {**first_names, **context.context_of(path).wanted}
+    setting = {**first_names, **context.context_of(path).wanted}
     baseline = next(iter(ask(catalog.with_role, path, role="baseline")), None)
-    first = likest(cells, {**place, "calibrator": baseline}, metric)["cell_id"].iloc[0]
+    first = likest(cells, {**setting, "calibrator": baseline}, metric)["cell_id"].iloc[0]
     left, right = st.columns(2)
     with left:
         first = _pick("a", cells, str(first))

@@ -15,7 +15,7 @@ from prmcal.dashboard.formats import escaped, integer
 from prmcal.dashboard.views.shared import best_first, show_html, show_question
 from prmcal.db import catalog
 from prmcal.db.html.boards import cells_html, competition_html
-from prmcal.db.metrics import PLACE, Leaderboard
+from prmcal.db.metrics import SETTING, Leaderboard
 from prmcal.db.overview.competition import (
     KINDS,
     Competition,
@@ -77,8 +77,8 @@ def _show_ranking(path: Path, kind: Kind, text: str, answer: Any, download: Any)
     kinds = [name for name in context.FILTERS if name != "strategy" or kind == "strategy"]
     names = context.filter_by(path, *kinds)
     if kind == "calibrator":
-        places = {name: names[name] for name in ("dataset", "llm", "prm")}
-        found = of_calibrators(ask(catalog.overview, path, **places), names["calibrator"])
+        settings = {name: names[name] for name in ("dataset", "llm", "prm")}
+        found = of_calibrators(ask(catalog.overview, path, **settings), names["calibrator"])
     else:
         found = ask(competition, path, kind, **names)
     if not found.settings:
@@ -198,10 +198,10 @@ def _show_cells(path: Path, table: Leaderboard, text: str, answer: Any, download
 def _narrow(board: Board) -> Board:
     """Return a board with the number, the competitor and its first metric first, which a phone shows."""
     number, *names = board.columns[: board.names]
-    places = [each for each in names if each.key in PLACE]
+    setting_names = [each for each in names if each.key in SETTING]
     first, *others = board.columns[board.names :]
-    who = [each for each in names if each not in places]
-    return replace(board, columns=(number, *reversed(who), first, *places, *others))
+    who = [each for each in names if each not in setting_names]
+    return replace(board, columns=(number, *reversed(who), first, *setting_names, *others))
 
 
 def _with(chosen: Sequence[str], cell: str) -> list[str]:
@@ -210,7 +210,7 @@ def _with(chosen: Sequence[str], cell: str) -> list[str]:
 
 
 def _ordered(cells: pd.DataFrame, best: Any) -> pd.DataFrame:
-    """Return cells in the order that the address names, else in that of the grid with the best of each place first."""
+    """Return cells in the order that the address names, or in that of the grid with the best of each setting first."""
     key = _sorted_by()
     if key.removeprefix("-") not in cells:
         return best_first(cells, best)

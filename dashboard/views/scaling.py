@@ -25,7 +25,7 @@ _TARGET = 0.99  # the C that is shown first
 
 
 @dataclass(frozen=True)
-class _Place:
+class _Setting:
     """The data set, the LLM and the PRM of the page, with the curves of their pool.
 
     `group` has their names, and `calibrators` are those of the grid. A view puts its sliders into `controls`, and what
@@ -87,15 +87,15 @@ class _Place:
         return rows
 
 
-def _show_equal_cost(place: _Place) -> None:
-    target, level = place.choose_selection()
-    rows = ask(_gains, place.path, group=place.group, level=level)
+def _show_equal_cost(setting: _Setting) -> None:
+    target, level = setting.choose_selection()
+    rows = ask(_gains, setting.path, group=setting.group, level=level)
     if rows.empty:
         st.info("No calibrator has rewards for this data set, LLM and PRM.")
         return
-    chosen = place.show_gain(target, level)
-    rows = rows[rows["series"].isin(place.drawn(chosen))]
-    drawn = [each for each in place.calibrators if each in set(rows["series"])]
+    chosen = setting.show_gain(target, level)
+    rows = rows[rows["series"].isin(setting.drawn(chosen))]
+    drawn = [each for each in setting.calibrators if each in set(rows["series"])]
     chart = equal_cost_chart(rows, series_of(drawn, drawn), target)
     title, differences = f"Difference at C = {target:g}", 100 * chosen["difference"]
     draw(chart, extremes(title, chosen["series"], differences, "{:.1f} points".format))
@@ -117,9 +117,9 @@ def _show_equal_cost(place: _Place) -> None:
 
 
 def _pool(path: Path, group: dict[str, str]) -> ExactCurves:
-    """Return the curves of a place that has them."""
+    """Return the curves of a setting that has them."""
     found = ask(catalog.exact_curves, path, **group)
-    assert found is not None  # the page shows a place without curves in another way
+    assert found is not None  # the page shows a setting without curves in another way
     return found
 
 
@@ -131,16 +131,16 @@ def _gains_at_once(path: Path, group: dict[str, str], target: float, level: floa
     return curves.gains_at_once(_pool(path, group), grid_names(path)["calibrator"], target, level)
 
 
-def _show_budget(place: _Place) -> None:
-    target, level = place.choose_selection()
-    measured = _measured_strategies(place.path, place.group)
-    adaptive, fixed = ask(_curves, place.path, group=place.group, level=level)
+def _show_budget(setting: _Setting) -> None:
+    target, level = setting.choose_selection()
+    measured = _measured_strategies(setting.path, setting.group)
+    adaptive, fixed = ask(_curves, setting.path, group=setting.group, level=level)
     rivals = measured[measured["competes"]]
-    values = ask(catalog.question_accuracies, place.path, cells=list(rivals["cell_id"]))
-    frontier = curves.frontier_points(place.pool, place.calibrators, rivals, values, target, level)
-    names_drawn = place.drawn(place.show_gain(target, level), sorted(set(measured["label"]) - {""}))
+    values = ask(catalog.question_accuracies, setting.path, cells=list(rivals["cell_id"]))
+    frontier = curves.frontier_points(setting.pool, setting.calibrators, rivals, values, target, level)
+    names_drawn = setting.drawn(setting.show_gain(target, level), sorted(set(measured["label"]) - {""}))
     # Few lines have colours of their own, whatever their calibrators have elsewhere.
-    drawn = [each for each in place.calibrators if each in names_drawn]
+    drawn = [each for each in setting.calibrators if each in names_drawn]
     series = series_of(drawn, [*drawn, curves.FIXED])
     chosen, lines = adaptive[adaptive["C"] == target], adaptive[adaptive["series"].isin(names_drawn)]
     points_drawn = measured[measured["label"].isin(names_drawn)]
@@ -198,7 +198,7 @@ def _cost_table(measured: pd.DataFrame, chosen: pd.DataFrame, frontier: pd.DataF
         )
 
 
-_VIEWS: dict[str, Callable[[_Place], None]] = {"Budget": _show_budget, "Equal cost": _show_equal_cost}
+_VIEWS: dict[str, Callable[[_Setting], None]] = {"Budget": _show_budget, "Equal cost": _show_equal_cost}
 
 
 def show(path: Path) -> None:
@@ -216,4 +216,4 @@ def show(path: Path) -> None:
     if pool is None:
         st.info("The scaling curves of this data set, LLM and PRM have not been computed yet.")
         return
-    _VIEWS[view](_Place(path, group, grid_names(path)["calibrator"], pool, controls, answer))
+    _VIEWS[view](_Setting(path, group, grid_names(path)["calibrator"], pool, controls, answer))

@@ -73,13 +73,13 @@ def choose_drawn(path: Path, ranked: Sequence[str], others: Sequence[str] = ()) 
 
 
 def best_first(cells: pd.DataFrame, metric: Metric | None) -> pd.DataFrame:
-    """Return cells in the order of the grid's places, and each place with the best by a metric first."""
+    """Return cells in the order of the grid's settings, and each setting with the best by a metric first."""
     # A vote has no PRM, and competes with all.
     kinds = ["dataset", "llm", *(["prm"] if cells["strategy"].isna().all() else [])]
-    place = cells.groupby(kinds, sort=False, dropna=False).ngroup()
+    setting = cells.groupby(kinds, sort=False, dropna=False).ngroup()
     worse = 0.0 if metric is None else -merit(cells[metric.name], metric.better or "higher")
-    order = pd.DataFrame({"place": place, "worse": worse}, cells.index)
-    return cells.loc[order.sort_values(["place", "worse"], kind="stable").index]
+    order = pd.DataFrame({"setting": setting, "worse": worse}, cells.index)
+    return cells.loc[order.sort_values(["setting", "worse"], kind="stable").index]
 
 
 def show_jobs(jobs: pd.DataFrame) -> None:

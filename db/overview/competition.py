@@ -12,7 +12,7 @@ from typing import Any, Literal, Unpack, get_args
 
 import pandas as pd
 
-from prmcal.db.metrics import PLACE, RANKING_METRIC
+from prmcal.db.metrics import RANKING_METRIC, SETTING
 from prmcal.db.overview import ranking, reading
 from prmcal.db.overview.query import league, overview
 from prmcal.db.overview.types import UNKNOWN, Outcomes, Overview, Quantity, Rank, levels_of
@@ -86,7 +86,7 @@ def competition(source: Source, kind: Kind = "calibrator", **names: Unpack[Names
     """Return the leaderboard of a run.
 
     `llm`, `prm` and `dataset` keep only settings with these names, and `calibrator` and `strategy` rows.
-    Places without a name of a kind stay.
+    Settings without a name of a kind stay.
     """
     if kind == "calibrator":
         ranked = overview(source, llm=names.get("llm"), prm=names.get("prm"), dataset=names.get("dataset"))
@@ -96,7 +96,7 @@ def competition(source: Source, kind: Kind = "calibrator", **names: Unpack[Names
 
 def of_calibrators(found: Overview, kept: Sequence[str] | None = None) -> Competition:
     """Return the leaderboard of the calibrators, or of those `kept`, from their ranking."""
-    cells = _cells(found.cells, "calibrator", PLACE)
+    cells = _cells(found.cells, "calibrator", SETTING)
     rows = [
         Row(each.calibrator, each, each.cut, each.outcomes, cells.get(each.calibrator, {}))
         for each in found.ranking
@@ -107,7 +107,7 @@ def of_calibrators(found: Overview, kept: Sequence[str] | None = None) -> Compet
     rows += [Row(name, None, None, None, own) for name, own in cells.items() if name not in ranked and not kept]
     reference = next((row for row in rows if row.name == found.baseline), None)
     others = tuple(row for row in rows if row is not reference)
-    return Competition("calibrator", tuple(PLACE), _settings(found.cells, PLACE), others, reference)
+    return Competition("calibrator", tuple(SETTING), _settings(found.cells, SETTING), others, reference)
 
 
 def before_and_after(found: Overview) -> dict[tuple[str, ...], dict[str, str]]:
@@ -116,24 +116,24 @@ def before_and_after(found: Overview) -> dict[tuple[str, ...], dict[str, str]]:
     done = found.cells[found.cells["status"] == "done"]
     return {
         names: own.set_index("calibrator")["cell_id"].reindex(order).dropna().head(2).to_dict()
-        for names, own in done.groupby(PLACE, sort=False)
+        for names, own in done.groupby(SETTING, sort=False)
     }
 
 
 def _models(source: Source, kind: Kind, names: Names) -> Competition:
-    """Rank PRMs or LLMs by the corrected Brier score, each at the places of the others."""
-    kinds = [name for name in PLACE if name != kind]
+    """Rank PRMs or LLMs by the corrected Brier score, each at the settings of the others."""
+    kinds = [name for name in SETTING if name != kind]
     with connection_of(source) as connection:
         scores = next(iter(names.get("calibrator") or with_role(connection, "baseline")), None)
         chosen: Any = {**names, "calibrator": None if scores is None else [scores]}
         cells = leaderboard(connection, "calibration", **chosen)
         done = cells[cells["status"] == "done"]
-        placed = done[["cell_id", *PLACE, "calibrator"]]
-        values = reading.question_values(connection, placed, [RANKING_METRIC], [*PLACE, "calibrator"])
-    # The names of the rows and of the calibrator change their places, so that the others compete at a place.
+        placed = done[["cell_id", *SETTING, "calibrator"]]
+        values = reading.question_values(connection, placed, [RANKING_METRIC], [*SETTING, "calibrator"])
+    # The names of the rows and of the calibrator change their roles, so that the others compete at a setting.
     swapped = values.assign(**{kind: values["calibrator"], "calibrator": values[kind].astype(str)})
     ranks = ranking.rank_by_means(swapped, "calibrator")
-    means = ranking.means_over_places(swapped, "calibrator", error_interval) if len(values) else {}
+    means = ranking.means_over_settings(swapped, "calibrator", error_interval) if len(values) else {}
     columns = {RANKING_METRIC: "value", f"{RANKING_METRIC}_low": "low", f"{RANKING_METRIC}_high": "high"}
     shown = cells.rename(columns=columns).assign(standing=None)
     shown["ratio"] = shown["value"] / shown.groupby(kinds)["value"].transform("mean")
@@ -153,13 +153,13 @@ def _strategies(source: Source, names: Names) -> Competition:
         shown = cells.rename(columns=columns).assign(standing=standing, ratio=1 - cells["area_gain"] / _POINTS)
         level = [f"{value:g}" if value == value else "" for value in shown["level"].astype(float)]
         shown["name"] = list(zip(shown["strategy"], shown["calibrator"].fillna(""), level, strict=True))
-        by_entry = _cells(shown, "name", PLACE)
+        by_entry = _cells(shown, "name", SETTING)
     rows = []
     for row in found.rows:
         entry = row.entry
         key = (entry.strategy, entry.calibrator, "" if entry.level is None else f"{entry.level:g}")
         rows.append(Row(f"{entry.name}{levels[entry]}", row.rank, row.gain, row.outcomes, by_entry.get(key, {})))
-    return Competition("strategy", tuple(PLACE), _settings(cells, PLACE), tuple(rows), None)
+    return Competition("strategy", tuple(SETTING), _settings(cells, SETTING), tuple(rows), None)
 
 
 def _settings(cells: pd.DataFrame, kinds: Sequence[str]) -> tuple[tuple[str, ...], ...]:

@@ -8,33 +8,33 @@ import numpy as np
 import pandas as pd
 import sqlalchemy as sa
 
-from prmcal.db.metrics import LEAGUE_BUDGETS, OTHER_METRICS, PLACE, RANKING_METRIC, Metrics, accuracy_at_name
+from prmcal.db.metrics import LEAGUE_BUDGETS, OTHER_METRICS, RANKING_METRIC, SETTING, Metrics, accuracy_at_name
 from prmcal.db.overview import ranking, reading, types
-from prmcal.db.queries.cells import Names, Places, kept, metrics, numbered_cells, with_role
+from prmcal.db.queries.cells import Names, SettingNames, kept, metrics, numbered_cells, with_role
 from prmcal.db.queries.health import health
 from prmcal.db.reader import Source, connection_of, frame
 from prmcal.db.statistics.intervals import bounded_interval, error_interval, gain_interval
 from prmcal.db.statistics.paired import standings
 from prmcal.db.tables import Cell, Job, LeaguePoint, Run
 
-_FIRST_COLUMNS = ("calibrator", "rank", "rank_low", "rank_high", "mean_rank", "places", "lowest")
+_FIRST_COLUMNS = ("calibrator", "rank", "rank_low", "rank_high", "mean_rank", "settings", "lowest")
 
 
-def overview(source: Source, **names: Unpack[Places]) -> types.Overview:
+def overview(source: Source, **names: Unpack[SettingNames]) -> types.Overview:
     """Rank the calibrators of a grid, and measure what IAS gains with each.
 
-    `llm`, `prm` and `dataset` keep only places with these names.
+    `llm`, `prm` and `dataset` keep only settings with these names.
     """
     with connection_of(source) as connection:
         cells = kept(_cells(connection), names)
         described, baseline = metrics(connection), next(iter(with_role(connection, "baseline")), None)
         calibration = cells[cells["leaderboard"] == "calibration"].drop(columns="leaderboard")
         finished = calibration[calibration["status"] == "done"]
-        placed = finished[["cell_id", *PLACE, "calibrator"]]
+        placed = finished[["cell_id", *SETTING, "calibrator"]]
         found = reading.results(connection, placed, [RANKING_METRIC, *OTHER_METRICS])
         values = _ranking_values(connection, placed)
         tests = reading.tests_between(connection, placed, RANKING_METRIC, "calibrator")
-        target, gains = reading.read_gains(connection, _scaling_places(cells))
+        target, gains = reading.read_gains(connection, _scaling_settings(cells))
         published = reading.citations(connection, "calibrator")
         fits = _fit_seconds(connection, names)
         questions = reading.tested_questions(connection, calibration)
@@ -44,7 +44,7 @@ def overview(source: Source, **names: Unpack[Places]) -> types.Overview:
     shown = _with_values(calibration, found, tests, baseline, described)
     counts = reading.counted_tests(tests, lower_wins=True)
     base = values[values["calibrator"] == baseline]
-    measured = dict(iter(_of_places(found, values).groupby("calibrator", observed=True)))
+    measured = dict(iter(_of_settings(found, values).groupby("calibrator", observed=True)))
     ranked = []
     for name, rank in ranking.rank_by_means(values, "calibrator").items():
         own = values[values["calibrator"] == name]
@@ -55,18 +55,18 @@ def overview(source: Source, **names: Unpack[Places]) -> types.Overview:
                 outcomes=counts.get(name, types.Outcomes()),
                 calibrator=name,
                 citation=published.get(name, ""),
-                brier=ranking.mean_over_places(own, error_interval),
+                brier=ranking.mean_over_settings(own, error_interval),
                 cut=None if name == baseline or base.empty else ranking.relative_cut(own, base),
                 errors=ranking.main_errors(results),
                 gain=gains.get(name),
                 fit_seconds=fits.get(name),
             )
         )
-    # The baseline at the places of the first calibrator.
+    # The baseline at the settings of the first calibrator.
     first = values[values["calibrator"] == (ranked[0].calibrator if ranked else None)]
-    before = _of_places(found, base.merge(first[PLACE].drop_duplicates(), on=PLACE))
+    before = _of_settings(found, base.merge(first[SETTING].drop_duplicates(), on=SETTING))
     return types.Overview(
-        places=len(finished[PLACE].drop_duplicates()),
+        settings=len(finished[SETTING].drop_duplicates()),
         questions=questions,
         counts=reading.status_counts(cells),
         running=status == "running",
@@ -87,26 +87,26 @@ def ranked_calibrators(source: Source) -> list[str]:
     with connection_of(source) as connection:
         cells = _cells(connection)
         finished = cells[(cells["leaderboard"] == "calibration") & (cells["status"] == "done")]
-        values = _ranking_values(connection, finished[["cell_id", *PLACE, "calibrator"]])
+        values = _ranking_values(connection, finished[["cell_id", *SETTING, "calibrator"]])
     return list(ranking.rank_by_means(values, "calibrator"))
 
 
 def _ranking_values(connection: sa.Connection, placed: pd.DataFrame) -> pd.DataFrame:
-    return reading.question_values(connection, placed, [RANKING_METRIC], [*PLACE, "calibrator"])
+    return reading.question_values(connection, placed, [RANKING_METRIC], [*SETTING, "calibrator"])
 
 
 def _cells(connection: sa.Connection) -> pd.DataFrame:
-    return frame(connection, numbered_cells("leaderboard", *PLACE, "calibrator", "status"))
+    return frame(connection, numbered_cells("leaderboard", *SETTING, "calibrator", "status"))
 
 
-def _scaling_places(cells: pd.DataFrame) -> pd.DataFrame:
-    """Return the places on the scaling leaderboard whose data set, LLM and PRM have calibration cells."""
-    calibration = cells.loc[cells["leaderboard"] == "calibration", PLACE].drop_duplicates()
-    return cells.loc[cells["leaderboard"] == "scaling", PLACE].drop_duplicates().merge(calibration, on=PLACE)
+def _scaling_settings(cells: pd.DataFrame) -> pd.DataFrame:
+    """Return the settings on the scaling leaderboard whose data set, LLM and PRM have calibration cells."""
+    calibration = cells.loc[cells["leaderboard"] == "calibration", SETTING].drop_duplicates()
+    return cells.loc[cells["leaderboard"] == "scaling", SETTING].drop_duplicates().merge(calibration, on=SETTING)
 
 
-def _of_places(found: pd.DataFrame, ranked: pd.DataFrame) -> pd.DataFrame:
-    return found.merge(ranked[[*PLACE, "calibrator"]].drop_duplicates(), on=[*PLACE, "calibrator"])
+def _of_settings(found: pd.DataFrame, ranked: pd.DataFrame) -> pd.DataFrame:
+    return found.merge(ranked[[*SETTING, "calibrator"]].drop_duplicates(), on=[*SETTING, "calibrator"])
 
 
 def _with_values(
@@ -116,12 +116,12 @@ def _with_values(
     measured["standing"] = standings(measured, compared, described)
     columns = ["cell_id", "value", "low", "high", "standing"]
     shown = cells.merge(measured[columns], on="cell_id", how="left")
-    base = shown[shown["calibrator"] == baseline].set_index(PLACE)["value"]
-    of_place = shown.merge(base.rename("baseline"), left_on=PLACE, right_index=True, how="left")["baseline"]
-    return shown.assign(ratio=shown["value"] / of_place.to_numpy())
+    base = shown[shown["calibrator"] == baseline].set_index(SETTING)["value"]
+    of_setting = shown.merge(base.rename("baseline"), left_on=SETTING, right_index=True, how="left")["baseline"]
+    return shown.assign(ratio=shown["value"] / of_setting.to_numpy())
 
 
-def _fit_seconds(connection: sa.Connection, names: Places) -> dict[str, float]:
+def _fit_seconds(connection: sa.Connection, names: SettingNames) -> dict[str, float]:
     # A fit can have a row for each name in the grid.
     fits = sa.select(Job.llm, Job.prm, Job.calibrator, Job.job_key, Job.seconds).where(
         Job.kind == "fit", Job.status == "done", Job.calibrator.is_not(None)
@@ -135,7 +135,7 @@ def _fit_seconds(connection: sa.Connection, names: Places) -> dict[str, float]:
 def ranking_frame(found: types.Overview) -> pd.DataFrame:
     """Return the ranking with one row per calibrator, the best first. What was not measured is missing.
 
-    The columns are calibrator, rank, rank_low, rank_high, mean_rank, places, lowest, wins, ties, losses, brier, cut,
+    The columns are calibrator, rank, rank_low, rank_high, mean_rank, settings, lowest, wins, ties, losses, brier, cut,
     the other main metrics of the calibration leaderboard, ias_accuracy, ias_samples, ias_share, ias_to_best_of_n,
     ias_to_equal_cost, fit_seconds and citation: see :class:`prmcal.db.overview.types.Standing` and
     :class:`prmcal.db.overview.types.Gain`. A ``Quantity`` has two columns more, ``<column>_low`` and ``<column>_high``.
@@ -168,7 +168,7 @@ def league(source: Source, **names: Unpack[Names]) -> types.League:
         cells, entries = _league_cells(connection, names)
         findings = health(connection, **names)
         done = cells[cells["status"] == "done"]
-        placed = done[["cell_id", *PLACE, "strategy", "entry"]]
+        placed = done[["cell_id", *SETTING, "strategy", "entry"]]
         values = reading.question_values(connection, placed, _BY_QUESTION, ["cell_id", "metric"])
         savings = reading.results(connection, placed, ["saving_95"])
         tests = reading.tests_between(connection, placed, _RANKING, "entry")
@@ -183,13 +183,13 @@ def league(source: Source, **names: Unpack[Names]) -> types.League:
     competing = values[(values["metric"] == _RANKING) & ~values["strategy"].isin(references)]
     # Lower is better for a rank.
     ranks = ranking.rank_by_means(competing.assign(value=-competing["value"]), "entry")
-    gains = ranking.means_over_places(values[values["metric"] == "area_gain"], "entry", gain_interval)
+    gains = ranking.means_over_settings(values[values["metric"] == "area_gain"], "entry", gain_interval)
     accuracies = {
-        budget: ranking.means_over_places(values[values["metric"] == name], "entry", bounded_interval)
+        budget: ranking.means_over_settings(values[values["metric"] == name], "entry", bounded_interval)
         for name, budget in _AT.items()
     }
     compared = ranking.over_best_fixed(_rivals(values, entries, fixed, every))
-    over = ranking.means_over_places(compared, "entry", gain_interval)
+    over = ranking.means_over_settings(compared, "entry", gain_interval)
     without = [number for number, each in enumerate(entries) if each.strategy in references]
     counts = reading.counted_tests(tests, lower_wins=False, without=without)
     rows = []
@@ -206,14 +206,14 @@ def league(source: Source, **names: Unpack[Names]) -> types.League:
                 over_fixed=over.get(number),
                 saving=ranking.mean_of_ends(savings[savings["entry"] == number]),
                 order_error=float(errors.reindex(own["cell_id"]).max()),
-                places=len(own),
+                settings=len(own),
             )
         )
     rows.sort(key=lambda row: (row.rank.rank if row.rank else np.inf, -row.gain.value, row.entry.name))
     return types.League(
-        places=len(done[PLACE].drop_duplicates()),
+        settings=len(done[SETTING].drop_duplicates()),
         questions=questions,
-        budgets=tuple(sorted(set(done.merge(points, on="cell_id").groupby(PLACE)["most"].max().map(round)))),
+        budgets=tuple(sorted(set(done.merge(points, on="cell_id").groupby(SETTING)["most"].max().map(round)))),
         counts=reading.status_counts(cells),
         rows=tuple(rows),
         health=findings,
@@ -224,13 +224,13 @@ def _rivals(
     values: pd.DataFrame, entries: list[types.Entry], fixed: Sequence[str], every: pd.DataFrame
 ) -> Iterator[ranking.FixedRivals]:
     at = values[values["metric"].isin(_AT)]
-    settings = [number for number, entry in enumerate(entries) if entry.strategy in fixed]
-    return ranking.fixed_rivals(at.assign(budget=at["metric"].map(_AT)), settings, every[every["samples"] == 1])
+    fixed_numbers = [number for number, entry in enumerate(entries) if entry.strategy in fixed]
+    return ranking.fixed_rivals(at.assign(budget=at["metric"].map(_AT)), fixed_numbers, every[every["samples"] == 1])
 
 
 def _saving(connection: sa.Connection, names: Mapping[str, Any]) -> types.Saving | None:
     cells, entries = _league_cells(connection, names)
-    placed = cells.loc[cells["status"] == "done", ["cell_id", *PLACE, "entry"]]
+    placed = cells.loc[cells["status"] == "done", ["cell_id", *SETTING, "entry"]]
     if placed.empty:
         return None
     values = reading.question_values(connection, placed, list(_AT), ["cell_id", "metric"])
@@ -245,7 +245,7 @@ def _saving(connection: sa.Connection, names: Mapping[str, Any]) -> types.Saving
 
 
 def league_points(source: Source, dataset: str, llm: str, prm: str) -> pd.DataFrame:
-    """Return the curves of all strategies at a place.
+    """Return the curves of all strategies at a setting.
 
     The columns are cell_id, strategy, calibrator, level, point, samples and accuracy with their intervals
     (``samples_low`` and so on), order_error and questions.
@@ -267,7 +267,7 @@ def _league_cells(connection: sa.Connection, names: Mapping[str, Any]) -> tuple[
     The cells have the columns cell_id, dataset, llm, prm, strategy, calibrator, level, status, and entry, which is the
     number of the entry.
     """
-    columns = ("cell_id", *PLACE, "strategy", "calibrator", "level", "status")
+    columns = ("cell_id", *SETTING, "strategy", "calibrator", "level", "status")
     query = sa.select(*Cell.columns(*columns)).where(Cell.leaderboard == "league")
     query = query.order_by(Cell.cell_id)
     found = kept(frame(connection, query), names)
@@ -280,7 +280,7 @@ def _league_cells(connection: sa.Connection, names: Mapping[str, Any]) -> tuple[
 def league_frame(found: types.League) -> pd.DataFrame:
     """Return the league with one row per entry, the best first. A reference has no rank.
 
-    The columns are strategy, calibrator, level, rank, rank_low, rank_high, mean_rank, places, wins, ties, losses,
+    The columns are strategy, calibrator, level, rank, rank_low, rank_high, mean_rank, settings, wins, ties, losses,
     area_gain, ``accuracy_at_<n>``, over_fixed, saving_95, order_error and citation: see
     :class:`prmcal.db.overview.types.LeagueRow`. A ``Quantity`` has two columns more, ``<column>_low`` and
     ``<column>_high``.
@@ -297,7 +297,7 @@ def _league_row(row: types.LeagueRow) -> dict[str, Any]:
             "level": row.entry.level,
             **{name: getattr(row.rank, name, None) for name in ranks},
             "mean_rank": row.rank.mean_rank if row.rank else types.UNKNOWN,
-            "places": row.places,
+            "settings": row.settings,
             **vars(row.outcomes),
             "area_gain": row.gain,
             **{accuracy_at_name(budget): value for budget, value in row.accuracies.items()},

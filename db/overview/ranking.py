@@ -1,4 +1,4 @@
-"""Averages over places, the ranking of what was measured at them, and the samples that the best rule saves."""
+"""Averages over settings, the ranking of what was measured at them, and the samples that the best rule saves."""
 
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -9,39 +9,39 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from prmcal.arrays import Floats
-from prmcal.db.metrics import OTHER_METRICS, PLACE
+from prmcal.db.metrics import OTHER_METRICS, SETTING
 from prmcal.db.overview.types import UNKNOWN, Entry, Quantity, Rank, Saving
 from prmcal.db.statistics.bootstrap import Bootstrap
 from prmcal.db.statistics.intervals import IntervalRule, percentile_interval, skewed_interval, tail_of_resamples
 from prmcal.resamples import weighted_totals
 
 
-def mean_over_places(values: pd.DataFrame, rule: IntervalRule) -> Quantity:
-    """Return the mean over places of the mean over questions.
+def mean_over_settings(values: pd.DataFrame, rule: IntervalRule) -> Quantity:
+    """Return the mean over settings of the mean over questions.
 
-    `values` has the columns dataset, llm, prm, question_id and value, and at least one row. A place without
+    `values` has the columns dataset, llm, prm, question_id and value, and at least one row. A setting without
     some of the questions counts as much as the others. `rule` gives the interval of a mean over the questions of one
     data set.
     """
-    return means_over_places(values.assign(all=""), "all", rule)[""]
+    return means_over_settings(values.assign(all=""), "all", rule)[""]
 
 
-def means_over_places(values: pd.DataFrame, key: str, rule: IntervalRule) -> dict[Any, Quantity]:
-    """Return :func:`mean_over_places` of the rows with each value of the column `key`, at once.
+def means_over_settings(values: pd.DataFrame, key: str, rule: IntervalRule) -> dict[Any, Quantity]:
+    """Return :func:`mean_over_settings` of the rows with each value of the column `key`, at once.
 
     The rule is also one for several means at once.
     """
-    sizes = values.groupby([key, *PLACE], sort=False)["value"].transform("size")
+    sizes = values.groupby([key, *SETTING], sort=False)["value"].transform("size")
     weighted = values.assign(value=values["value"] / sizes)
     sums = weighted.groupby(["dataset", key, "question_id"], sort=False)["value"].sum()
-    places = values.drop_duplicates([key, *PLACE]).groupby([key, "dataset"], sort=False).size()
+    settings = values.drop_duplicates([key, *SETTING]).groupby([key, "dataset"], sort=False).size()
     found: dict[Any, list[tuple[int, float, float, float]]] = {}
     for dataset, here in sums.groupby(level="dataset", sort=False):
         table = here.droplevel("dataset").unstack(key)
         for columns in _alike(table):
             part = table[columns].dropna().to_numpy(np.float64)
-            counts = np.array([places[name, dataset] for name in columns])
-            # The mean of the questions is the mean over the places of their means.
+            counts = np.array([settings[name, dataset] for name in columns])
+            # The mean of the questions is the mean over the settings of their means.
             means = part * (len(part) / counts)
             lows, highs = rule(means)
             for name, count, mean, low, high in zip(columns, counts, means.mean(axis=0), lows, highs, strict=True):
@@ -58,14 +58,14 @@ def _alike(table: pd.DataFrame) -> list[list[Any]]:
 
 
 def relative_cut(values: pd.DataFrame, baseline: pd.DataFrame) -> Quantity:
-    """Return 1 - (mean of `values`) / (mean of `baseline`), where both have the same places and questions.
+    """Return 1 - (mean of `values`) / (mean of `baseline`), where both have the same settings and questions.
 
-    Both are as for :func:`mean_over_places`. The interval is that of the mean of the linearised ratio.
+    Both are as for :func:`mean_over_settings`. The interval is that of the mean of the linearised ratio.
     """
-    keys = [*PLACE, "question_id"]
+    keys = [*SETTING, "question_id"]
     both = values.merge(baseline, on=keys, suffixes=("", "_baseline"))
     mean, base = (
-        mean_over_places(both[keys].assign(value=both[name]), skewed_interval).value
+        mean_over_settings(both[keys].assign(value=both[name]), skewed_interval).value
         for name in ("value", "value_baseline")
     )
     if not base > 0:
@@ -73,7 +73,7 @@ def relative_cut(values: pd.DataFrame, baseline: pd.DataFrame) -> Quantity:
     ratio = mean / base
     # To first order, the ratio of resampled questions is `ratio` plus the mean of these values, which is 0.
     apart = (both["value"] - ratio * both["value_baseline"]) / base
-    spread = mean_over_places(both[keys].assign(value=apart), skewed_interval)
+    spread = mean_over_settings(both[keys].assign(value=apart), skewed_interval)
     return Quantity(1 - ratio, 1 - ratio - spread.high, 1 - ratio - spread.low)
 
 
@@ -82,12 +82,12 @@ def cut_of_chosen(values: pd.DataFrame, baseline: str | None) -> Quantity | None
 
     So no question chooses the calibrator that it is measured with. The interval is as wide as that of :func:`saving`,
     for the same reason. `values` is as for :func:`rank_by_means`. None without a baseline and a calibrator that were
-    measured at all places.
+    measured at all settings.
     """
     questions = values[["dataset", "question_id"]].drop_duplicates().sort_values(["dataset", "question_id"])
     half = np.random.default_rng(0).permutation(len(questions)) % 2
     rows = values.merge(questions.assign(half=half), on=["dataset", "question_id"])
-    means = rows.groupby(["half", "calibrator", *PLACE], observed=True)["value"].mean().unstack(PLACE)
+    means = rows.groupby(["half", "calibrator", *SETTING], observed=True)["value"].mean().unstack(SETTING)
     means = means.dropna().mean(axis=1).unstack("half").dropna()
     if baseline not in means.index or len(means) < 2 or len(means.columns) < 2:
         return None
@@ -100,30 +100,30 @@ def cut_of_chosen(values: pd.DataFrame, baseline: str | None) -> Quantity | None
 
 
 class FixedRivals(NamedTuple):
-    """The best fixed settings of a place, each chosen on the half of the questions that it is not compared on."""
+    """The best fixed n of a setting, each chosen on the half of the questions that it is not compared on."""
 
-    place: tuple[Any, ...]
+    setting: tuple[Any, ...]
     values: pd.DataFrame
     """The accuracy on each question (rows) of each entry at each budget (two levels of columns)."""
     half: NDArray[Any]
     """0 or 1 for each question."""
     rivals: Mapping[int, Floats]
-    """The accuracy on each question of the best setting of at most a mean number of samples."""
+    """The accuracy on each question of the best fixed n of at most a mean number of samples."""
 
 
 def fixed_rivals(accuracies: pd.DataFrame, fixed: Collection[int], one: pd.DataFrame) -> Iterator[FixedRivals]:
-    """Choose the best fixed setting for each mean number of samples, at each place that has one.
+    """Choose the best fixed n for each mean number of samples, at each setting that has one.
 
-    The setting is the most accurate one of at most this cost on the other half of the questions: one sample, or an
-    entry in `fixed` with its number of samples. So no question chooses the setting that it is compared with.
+    It is the most accurate one of at most this cost on the other half of the questions: one sample, or an
+    entry in `fixed` with its number of samples. So no question chooses the rival that it is compared with.
 
-    `accuracies` has the columns of a place, question_id, entry, budget and value. `one` has those of a place,
-    question_id and accuracy, with one sample, which is entry -1; places may be missing.
+    `accuracies` has the columns of a setting, question_id, entry, budget and value. `one` has those of a setting,
+    question_id and accuracy, with one sample, which is entry -1; settings may be missing.
     """
     first = one.assign(entry=-1, budget=1).rename(columns={"accuracy": "value"})
-    columns = [*PLACE, "question_id", "entry", "budget", "value"]
-    for place, here in accuracies.groupby(PLACE, sort=False):
-        own = first.merge(here[PLACE].drop_duplicates(), on=PLACE)
+    columns = [*SETTING, "question_id", "entry", "budget", "value"]
+    for setting, here in accuracies.groupby(SETTING, sort=False):
+        own = first.merge(here[SETTING].drop_duplicates(), on=SETTING)
         both = pd.concat([own[columns], here[columns]], ignore_index=True)
         table = both.pivot(index="question_id", columns=["entry", "budget"], values="value").dropna()
         entry, budget = (table.columns.get_level_values(name).to_numpy() for name in ("entry", "budget"))
@@ -135,22 +135,22 @@ def fixed_rivals(accuracies: pd.DataFrame, fixed: Collection[int], one: pd.DataF
                 means = np.stack([values[half != each][:, allowed].mean(axis=0) for each in (0, 1)])
                 rivals[int(most)] = values[np.arange(len(values)), allowed[means.argmax(axis=1)][half]]
         if rivals:
-            yield FixedRivals(place, table, half, rivals)
+            yield FixedRivals(setting, table, half, rivals)
 
 
 def over_best_fixed(found: Iterable[FixedRivals]) -> pd.DataFrame:
-    """Return how much more accurate entries are than the best fixed setting of equal cost, for each question.
+    """Return how much more accurate entries are than the best fixed n of equal cost, for each question.
 
-    The result has the columns of a place, question_id and entry, a row for each entry and question, and `value`, the
+    The result has the columns of a setting, question_id and entry, a row for each entry and question, and `value`, the
     mean over budgets.
     """
-    rows = [pd.DataFrame(columns=[*PLACE, "question_id", "entry", "value"])]
+    rows = [pd.DataFrame(columns=[*SETTING, "question_id", "entry", "value"])]
     for each in found:
         entry, budget = (each.values.columns.get_level_values(name).to_numpy() for name in ("entry", "budget"))
         for name in np.unique(entry[entry >= 0]):
             more = [each.values[name, most].to_numpy() - each.rivals[most] for most in budget[entry == name]]
             own = {"question_id": each.values.index, "entry": name, "value": np.mean(more, axis=0)}
-            rows.append(pd.DataFrame(dict(zip(PLACE, each.place, strict=True)) | own))
+            rows.append(pd.DataFrame(dict(zip(SETTING, each.setting, strict=True)) | own))
     return pd.concat(rows[1:] or rows, ignore_index=True)
 
 
@@ -164,17 +164,17 @@ def mean_of_ends(cells: pd.DataFrame) -> Quantity:
 
 
 def main_errors(own: pd.DataFrame) -> dict[str, Quantity]:
-    """Average the other main metrics of a calibrator over places."""
+    """Average the other main metrics of a calibrator over settings."""
     parts = {metric: own[own["metric"] == metric] for metric in OTHER_METRICS}
     return {metric: mean_of_ends(rows) for metric, rows in parts.items() if len(rows)}
 
 
 def _recovered(parts: Sequence[tuple[int, float, float, float]]) -> Quantity:
-    """Combine the means of data sets: for each its number of places, its mean and the ends of its interval."""
-    places = sum(number for number, *_ in parts)
+    """Combine the means of data sets: for each its number of settings, its mean and the ends of its interval."""
+    settings = sum(number for number, *_ in parts)
     value, below, above = 0.0, 0.0, 0.0
     for number, mean, low, high in parts:
-        weight = number / places
+        weight = number / settings
         value += weight * mean
         below += (weight * (mean - low)) ** 2
         above += (weight * (high - mean)) ** 2
@@ -187,28 +187,28 @@ _TAIL = 0.025
 
 
 def rank_by_means(values: pd.DataFrame, competitor: str) -> dict[Any, Rank]:
-    """Rank competitors by the mean of their ranks at single places.
+    """Rank competitors by the mean of their ranks at single settings.
 
-    All places of a data set are resampled with the same questions. At a place, the competitor with the lowest mean has
-    rank 1, and equal ones share the mean of their ranks. The ranks are in the order of the mean ranks, the lowest
+    All settings of a data set are resampled with the same questions. In a setting, the competitor with the lowest mean
+    has rank 1, and equal ones share the mean of their ranks. The ranks are in the order of the mean ranks, the lowest
     first; equal ones have the same rank, and are ordered by the mean value, and then by name.
 
     A competitor is clearly ahead of another if it is so in nearly all resamples. With 95% confidence, none that is
     clearly ahead of a competitor or behind it is so only by chance. The range of its ranks leaves out those. The
-    interval of its mean rank is the mean over places of such ranges (after Klein, Wright and Wieczorek, 2020, "A joint
+    interval of its mean rank is the mean over settings of these (after Klein, Wright and Wieczorek, 2020, "A joint
     confidence region for an overall ranking of populations"). Ranks in the resamples themselves would suggest too much:
     they have the noise of the questions twice, and it separates those that are equal.
 
     `values` has the columns dataset, llm, prm, question_id, value (lower is better), and the column `competitor`, such
-    as "calibrator", whose values can be sorted. Places with a single competitor are left out.
+    as "calibrator", whose values can be sorted. Settings with a single competitor are left out.
     """
     ranks: dict[Any, list[Floats]] = {}
     ends: dict[Any, list[Floats]] = {}
     smallest = values.groupby("dataset")["question_id"].nunique().min() if len(values) else 0
     for _, here in values.groupby("dataset", sort=False):
-        for names, means in _means_of_places(here, competitor):
-            place, ranges = _ranks(means, "average"), _plausible_ranks(_ahead(means[1:], int(smallest)))
-            for name, column, own in zip(names, place.T, ranges, strict=True):
+        for names, means in _means_of_settings(here, competitor):
+            ranks_here, ranges = _ranks(means, "average"), _plausible_ranks(_ahead(means[1:], int(smallest)))
+            for name, column, own in zip(names, ranks_here.T, ranges, strict=True):
                 ranks.setdefault(name, []).append(column)
                 ends.setdefault(name, []).append(own)
     if not ranks:
@@ -226,7 +226,7 @@ def rank_by_means(values: pd.DataFrame, competitor: str) -> dict[Any, Rank]:
         value = float(mean_ranks[name][0])
         low, high = np.mean(ends[name], axis=0).tolist() if len(drawn) else (math.nan, math.nan)
         found[name] = Rank(
-            places=len(ranks[name]),
+            settings=len(ranks[name]),
             lowest=sum(int(column[0] < 2) for column in ranks[name]),
             mean_rank=Quantity(value, min(low, value), max(high, value)),
             rank=position,
@@ -266,22 +266,22 @@ def _brackets(ahead: NDArray[np.bool_]) -> list[int]:
     return numbers
 
 
-def _means_of_places(here: pd.DataFrame, competitor: str) -> list[tuple[list[Any], Floats]]:
-    """Return for each place of a data set its competitors, and their means: (1 + replicates, competitors)."""
+def _means_of_settings(here: pd.DataFrame, competitor: str) -> list[tuple[list[Any], Floats]]:
+    """Return for each setting of a data set its competitors, and their means: (1 + replicates, competitors)."""
     totals = here.pivot_table(
-        index="question_id", columns=[*PLACE, competitor], values="value", sort=False, observed=True
+        index="question_id", columns=[*SETTING, competitor], values="value", sort=False, observed=True
     )
     counted = totals.notna().to_numpy(np.float64)
     sums = np.nan_to_num(totals.to_numpy(np.float64))
     questions = len(sums)
     drawn = RESAMPLES.weights(questions) if questions > 1 else np.empty((0, questions))
     weights = np.concatenate([np.ones((1, questions)), drawn])
-    # A resample without any question of a place has no mean there. It is given the mean of all its questions.
+    # A resample without any question of a setting has no mean there. It is given the mean of all its questions.
     sizes = weighted_totals(weights, counted)
     means = np.where(sizes > 0, weighted_totals(weights, sums) / np.maximum(sizes, 1), np.nan)
     means = np.where(np.isnan(means), means[:1], means)
-    places = totals.columns.to_frame(index=False).groupby(PLACE, sort=False)
-    return [(list(here[competitor]), means[:, here.index]) for _, here in places if len(here) > 1]
+    settings = totals.columns.to_frame(index=False).groupby(SETTING, sort=False)
+    return [(list(here[competitor]), means[:, here.index]) for _, here in settings if len(here) > 1]
 
 
 def _ranks(values: Floats, method: Literal["average", "min"]) -> Floats:
@@ -292,18 +292,18 @@ _DEPENDENT = 2**0.5
 
 
 def saving(found: Sequence[FixedRivals], rules: Sequence[int], entries: Sequence[Entry]) -> Saving | None:
-    """Return the share of samples that the best rule saves for the accuracy of the best fixed setting.
+    """Return the share of samples that the best rule saves for the accuracy of the best fixed n.
 
-    The rule is the entry among `rules`, numbers of `entries`, with the highest mean accuracy over places and budgets on
-    the other half of the questions. So no question chooses the rule or the setting that it is measured with. The
-    accuracies are those of the setting with 2, 4, ... samples, up to N / 2. Each is read off both curves, between whose
+    The rule is the entry among `rules`, numbers of `entries`, with the highest mean accuracy over settings and budgets
+    on the other half of the questions. So no question chooses the rule or the n that it is measured with. The
+    accuracies are those of the fixed n with 2, 4, ... samples, up to N / 2. Each is read off both curves, between whose
     points the logarithm of the samples is interpolated. An accuracy that the rule does not reach counts as twice N
-    samples. The share is 1 - the geometric mean of the ratios of samples over accuracies and places.
+    samples. The share is 1 - the geometric mean of the ratios of samples over accuracies and settings.
 
     The questions of one half choose the rule of the other, so the halves are not independent. The interval holds for
     any dependence: the spread of a mean of two is at most the mean of their spreads, and not 1 / sqrt(2) of it.
 
-    None if no rule was measured at all places, or if there are none.
+    None if no rule was measured at all settings, or if there are none.
     """
     scores = {}
     for rule in rules if found else ():
@@ -333,7 +333,7 @@ def saving(found: Sequence[FixedRivals], rules: Sequence[int], entries: Sequence
 
 
 def _ratios(rule: Floats, fixed: Floats, budgets: Floats) -> Floats:
-    """Return the mean logarithm of the ratios of samples at a place, and then in each resample of its questions.
+    """Return the mean logarithm of the ratios of samples at a setting, and then in each resample of its questions.
 
     Both have a row for each question, and a column for each budget, whose logarithms `budgets` has.
     """

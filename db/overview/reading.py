@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 import sqlalchemy as sa
 
-from prmcal.db.metrics import PLACE
-from prmcal.db.overview.ranking import mean_over_places
+from prmcal.db.metrics import SETTING
+from prmcal.db.overview.ranking import mean_over_settings
 from prmcal.db.overview.types import Gain, Outcomes
 from prmcal.db.queries.cells import Role, with_role
 from prmcal.db.reader import frame
@@ -27,7 +27,7 @@ def question_values(
         QuestionResult.metric.in_(metrics), QuestionResult.cell_id.in_(list(cells["cell_id"]))
     )
     # Grouping by the numbers of names takes much less time than by the names themselves.
-    names = [name for name in (*PLACE, "calibrator") if name in cells]
+    names = [name for name in (*SETTING, "calibrator") if name in cells]
     values = frame(connection, query).astype({"question_id": "category"})
     found = cells.astype(dict.fromkeys(names, "category")).merge(values, on="cell_id")
     return found.sort_values([*order, "question_id"], ignore_index=True)
@@ -94,12 +94,12 @@ def status_counts(cells: pd.DataFrame) -> dict[str, int]:
     return {name: int(counts.get(name, 0)) for name in ("done", "failed", "pending")}
 
 
-def read_gains(connection: sa.Connection, places: pd.DataFrame) -> tuple[float | None, dict[str, Gain]]:
-    """Read the highest target C of the grid, and what IAS gains with it at some places, by calibrator.
+def read_gains(connection: sa.Connection, settings: pd.DataFrame) -> tuple[float | None, dict[str, Gain]]:
+    """Read the highest target C of the grid, and what IAS gains with it at some settings, by calibrator.
 
-    `places` has the columns dataset, llm and prm. The target is None if no cell of best-of-n + IAS is done.
+    `settings` has the columns dataset, llm and prm. The target is None if no cell of best-of-n + IAS is done.
     """
-    adaptive = _cells(connection, "recomputed", places)
+    adaptive = _cells(connection, "recomputed", settings)
     adaptive = adaptive[adaptive["target"].notna()]
     if adaptive.empty:
         return None, {}
@@ -108,17 +108,17 @@ def read_gains(connection: sa.Connection, places: pd.DataFrame) -> tuple[float |
     lowest = adaptive.groupby("calibrator")["level"].transform("min")
     adaptive = adaptive[(adaptive["level"] == lowest) | lowest.isna()]
     spent, right = _values(connection, adaptive)
-    full = _cells(connection, "full budget", places)
+    full = _cells(connection, "full budget", settings)
     drawn, fixed = _values(connection, full)
-    # N, in the column `most`: the largest n of best-of-n at each place.
+    # N, in the column `most`: the largest n of best-of-n at each setting.
     full = full.assign(most=full["cell_id"].map(drawn.groupby("cell_id")["value"].max()))
     full = full.dropna(subset=["most"]).astype({"most": "int64"})
-    full = full[full["most"] == full.groupby(PLACE)["most"].transform("max")]
+    full = full[full["most"] == full.groupby(SETTING)["most"].transform("max")]
     fixed = fixed[fixed["cell_id"].isin(full["cell_id"])]
-    of_places = full[[*PLACE, "most"]].drop_duplicates()
-    shares = spent.merge(of_places, on=PLACE)
+    of_settings = full[[*SETTING, "most"]].drop_duplicates()
+    shares = spent.merge(of_settings, on=SETTING)
     shares = shares.assign(value=shares["value"] / shares["most"])
-    keys = [*PLACE, "question_id"]
+    keys = [*SETTING, "question_id"]
     apart = right.merge(fixed[[*keys, "value"]], on=keys, suffixes=("", "_fixed"))
     apart = apart.assign(value=apart["value"] - apart["value_fixed"])
     equal = against_equal_cost(spent, sample_accuracies(connection, spent))
@@ -131,35 +131,35 @@ def read_gains(connection: sa.Connection, places: pd.DataFrame) -> tuple[float |
         )
         if here.empty:
             continue
-        budgets = of_places.merge(own[PLACE].drop_duplicates(), on=PLACE)["most"]
+        budgets = of_settings.merge(own[SETTING].drop_duplicates(), on=SETTING)["most"]
         found[str(calibrator)] = Gain(
             level=float(own["level"].iloc[0]),
-            accuracy=mean_over_places(here, bounded_interval),
-            samples=mean_over_places(samples, rule),
+            accuracy=mean_over_settings(here, bounded_interval),
+            samples=mean_over_settings(samples, rule),
             # None if some of the questions have nothing to be compared with.
-            share=mean_over_places(share, bounded_interval) if len(share) == len(samples) else None,
-            to_best_of_n=mean_over_places(to_fixed, gain_interval) if len(to_fixed) == len(here) else None,
-            to_equal_cost=mean_over_places(to_equal, gain_interval) if len(to_equal) == len(here) else None,
+            share=mean_over_settings(share, bounded_interval) if len(share) == len(samples) else None,
+            to_best_of_n=mean_over_settings(to_fixed, gain_interval) if len(to_fixed) == len(here) else None,
+            to_equal_cost=mean_over_settings(to_equal, gain_interval) if len(to_equal) == len(here) else None,
             budgets=tuple(sorted(set(budgets))),
-            places=len(here[PLACE].drop_duplicates()),
+            settings=len(here[SETTING].drop_duplicates()),
         )
     return target, found
 
 
-def _cells(connection: sa.Connection, role: Role, places: pd.DataFrame) -> pd.DataFrame:
+def _cells(connection: sa.Connection, role: Role, settings: pd.DataFrame) -> pd.DataFrame:
     query = (
-        sa.select(*Cell.columns("cell_id", *PLACE, "calibrator", "target", "level"))
+        sa.select(*Cell.columns("cell_id", *SETTING, "calibrator", "target", "level"))
         .where(Cell.leaderboard == "scaling", Cell.status == "done")
         .where(Cell.strategy.in_(with_role(connection, role)))
         .order_by(Cell.cell_id)
     )
-    return frame(connection, query).merge(places[PLACE].drop_duplicates(), on=PLACE)
+    return frame(connection, query).merge(settings[SETTING].drop_duplicates(), on=SETTING)
 
 
 def _values(connection: sa.Connection, cells: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Return the samples and the accuracy of cells on each question, in an order that depends on the names only."""
-    named = cells[["cell_id", *PLACE, "calibrator"]]
-    found = question_values(connection, named, ["samples", "accuracy"], [*PLACE, "calibrator"])
+    named = cells[["cell_id", *SETTING, "calibrator"]]
+    found = question_values(connection, named, ["samples", "accuracy"], [*SETTING, "calibrator"])
     return found[found["metric"] == "samples"], found[found["metric"] == "accuracy"]
 
 
@@ -168,16 +168,16 @@ def against_equal_cost(spent: pd.DataFrame, curves: pd.DataFrame) -> pd.DataFram
 
     The values are those of :func:`prmcal.db.statistics.budgets.equal_cost_values`. `spent` has the samples of IAS in
     the columns dataset, llm, prm, calibrator, question_id and value. `curves` has the accuracy of best-of-n
-    for each number of samples from 1 to N. The columns of the result are those of `spent`. Places with questions that
+    for each number of samples from 1 to N. The columns of the result are those of `spent`. Settings with questions that
     have no curve are left out.
     """
     tables = {
-        place: rows.pivot_table(index="question_id", columns="samples", values="accuracy", sort=True)
-        for place, rows in curves.groupby(PLACE, sort=False)
+        setting: rows.pivot_table(index="question_id", columns="samples", values="accuracy", sort=True)
+        for setting, rows in curves.groupby(SETTING, sort=False)
     }
     found = []
-    for (*place, _), own in spent.groupby([*PLACE, "calibrator"], sort=False):
-        table = tables.get(tuple(place))
+    for (*setting, _), own in spent.groupby([*SETTING, "calibrator"], sort=False):
+        table = tables.get(tuple(setting))
         if table is not None and own["question_id"].isin(table.index).all():
             accuracy = table.loc[own["question_id"]].to_numpy(np.float64)
             samples = own["value"].to_numpy(np.float64).round().astype(np.int64)
@@ -186,11 +186,11 @@ def against_equal_cost(spent: pd.DataFrame, curves: pd.DataFrame) -> pd.DataFram
     return pd.concat(found) if found else spent.head(0)
 
 
-def sample_accuracies(connection: sa.Connection, places: pd.DataFrame) -> pd.DataFrame:
+def sample_accuracies(connection: sa.Connection, settings: pd.DataFrame) -> pd.DataFrame:
     """Return the accuracy of best-of-n on each question for every n."""
     curves = Job.kind == "curves", Job.calibrator.is_(None), Job.status == "done"
-    keys = frame(connection, sa.select(*Job.columns("job_key", *PLACE)).where(*curves))
-    keys = keys.merge(places[PLACE].drop_duplicates(), on=PLACE)
+    keys = frame(connection, sa.select(*Job.columns("job_key", *SETTING)).where(*curves))
+    keys = keys.merge(settings[SETTING].drop_duplicates(), on=SETTING)
     query = sa.select(*SampleAccuracy.columns("job_key", "question_id", "samples", "accuracy")).where(
         SampleAccuracy.job_key.in_(list(keys["job_key"]))
     )

@@ -39,14 +39,14 @@ def flat(values: Mapping[str, Any]) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Rank:
-    """The rank of what competes, over all places where it is ranked."""
+    """The rank of what competes, over all settings where it is ranked."""
 
-    places: int
-    """Number of these places."""
+    settings: int
+    """Number of these settings."""
     lowest: int
-    """Number of places where its value is the lowest."""
+    """Number of settings where its value is the lowest."""
     mean_rank: Quantity
-    """Mean over places of its rank, where 1 is the lowest value."""
+    """Mean over settings of its rank, where 1 is the lowest value."""
     rank: int
     """Its place in the ranking, from 1."""
     rank_low: int
@@ -58,7 +58,7 @@ class Rank:
 
 @dataclass(frozen=True)
 class Outcomes:
-    """The outcomes of paired tests of one competitor against others at the same place."""
+    """The outcomes of paired tests of one competitor against others at the same setting."""
 
     wins: int = 0
     ties: int = 0
@@ -71,7 +71,7 @@ class Outcomes:
 
 @dataclass(frozen=True)
 class Gain:
-    """The results of best-of-n + IAS with the rewards of one calibrator, averaged over places."""
+    """The results of best-of-n + IAS with the rewards of one calibrator, averaged over settings."""
 
     level: float
     """The quantile level beta: the lowest one that the grid has for this calibrator."""
@@ -79,20 +79,20 @@ class Gain:
     samples: Quantity
     """Share of questions answered correctly, and mean samples of a question."""
     share: Quantity | None
-    """Samples divided by N of the place, the samples of best-of-N; None if a place has no best-of-n."""
+    """Samples divided by N of the setting, the samples of best-of-N; None if a setting has no best-of-n."""
     to_best_of_n: Quantity | None
     """Accuracy minus that of best-of-N, paired; None if the grid has no best-of-n."""
     to_equal_cost: Quantity | None
     """Accuracy minus that of best-of-n with the same mean samples for every question, paired; None if unknown."""
     budgets: tuple[int, ...]
-    """N at these places: each once, in increasing order. Empty if none has best-of-n."""
-    places: int
-    """Number of places behind the means."""
+    """N at these settings: each once, in increasing order. Empty if none has best-of-n."""
+    settings: int
+    """Number of settings behind the means."""
 
 
 @dataclass(frozen=True)
 class Standing(Rank):
-    """One calibrator over all places where it was measured, ranked by its corrected Brier score."""
+    """One calibrator over all settings where it was measured, ranked by its corrected Brier score."""
 
     calibrator: str
     """The name in the grid."""
@@ -101,11 +101,11 @@ class Standing(Rank):
     outcomes: Outcomes
     """Wins, ties and losses of the paired tests against other calibrators."""
     brier: Quantity
-    """Corrected Brier score, averaged over places."""
+    """Corrected Brier score, averaged over settings."""
     cut: Quantity | None
     """The share by which it lowers the baseline's score, 1 - brier / baseline; None for the baseline itself."""
     errors: Mapping[str, Quantity]
-    """The other main metrics of the calibration leaderboard, averaged over places."""
+    """The other main metrics of the calibration leaderboard, averaged over settings."""
     gain: Gain | None
     """The results of IAS with its rewards; None if the grid has no such cell."""
     fit_seconds: float | None
@@ -139,15 +139,15 @@ class Saving:
     entry: Entry
     """The rule that all questions together would choose."""
     share: Quantity
-    """The share of the samples of the best fixed setting; below 0 if the rule needs more."""
+    """The share of the samples of the best fixed n; below 0 if the rule needs more."""
 
 
 @dataclass(frozen=True, eq=False)
 class Extent:
     """The extent of a ranking."""
 
-    places: int
-    """Number of places where something was measured."""
+    settings: int
+    """Number of settings where something was measured."""
     questions: Mapping[str, int]
     """Number of test questions of each data set."""
     counts: Mapping[str, int]
@@ -163,7 +163,7 @@ class Overview(Extent):
     baseline: str | None
     """The calibrator that leaves rewards unchanged; None if the grid has none."""
     before: Mapping[str, Quantity]
-    """The errors of the baseline at the places of the first calibrator of the ranking; see :class:`Standing`."""
+    """The errors of the baseline at the settings of the first calibrator of the ranking; see :class:`Standing`."""
     repair: Quantity | None
     """The share of the baseline's Brier score that calibration removes, by the calibrators that other questions choose.
     See :func:`prmcal.db.overview.ranking.cut_of_chosen`."""
@@ -174,13 +174,13 @@ class Overview(Extent):
     cells: "pd.DataFrame"
     """The calibration cells in the order of the grid: cell_id, dataset, llm, prm, calibrator, status, number, value,
     low and high (corrected Brier score), standing ("best", "tied", "worse" or null), and ratio (value divided by
-    that of the baseline at the same place)."""
+    that of the baseline at the same setting)."""
     metrics: Metrics
     """The metrics of the run."""
     health: tuple[HealthCheck, ...] = ()
     """The warnings that a reader must know about the data before the numbers, the most serious first."""
     saving: Saving | None = None
-    """What the best rule saves; None if the grid has no league with a fixed setting and a rule."""
+    """What the best rule saves; None if the grid has no league with a fixed rule and one that stops early."""
 
 
 def levels_of(entries: Iterable[Entry]) -> dict[Entry, str]:
@@ -195,30 +195,30 @@ def levels_of(entries: Iterable[Entry]) -> dict[Entry, str]:
 
 @dataclass(frozen=True)
 class LeagueRow:
-    """One entry over all places where it was measured."""
+    """One entry over all settings where it was measured."""
 
     entry: Entry
     citation: str
     """The publication of the strategy; empty if it was not."""
     rank: Rank | None
-    """Its rank by the accuracy over budgets, and the mean of its ranks at single places. None for a reference, which
+    """Its rank by the accuracy over budgets, and the mean of its ranks at single settings. None for a reference, which
     needs the truth and does not compete, and for an entry without a rival."""
     outcomes: Outcomes
     """Wins, ties and losses of the paired tests against other entries over budgets. References do not count."""
     gain: Quantity
-    """Accuracy over budgets minus that of best-of-n with a fixed n, averaged over places."""
+    """Accuracy over budgets minus that of best-of-n with a fixed n, averaged over settings."""
     accuracies: Mapping[int, Quantity]
-    """Accuracy at a mean number of samples, averaged over places."""
+    """Accuracy at a mean number of samples, averaged over settings."""
     over_fixed: Quantity | None
-    """Accuracy over budgets of 2, 4, ... samples minus that of the best fixed setting of equal cost, averaged over
-    places. The setting is chosen on the other half of the questions. None without a fixed setting."""
+    """Accuracy over budgets of 2, 4, ... samples minus that of the best fixed n of equal cost, averaged over
+    settings. It is chosen on the other half of the questions. None without a fixed rule."""
     saving: Quantity
-    """Share of samples saved at 95% of the accuracy of best-of-N, averaged over places."""
+    """Share of samples saved at 95% of the accuracy of best-of-N, averaged over settings."""
     order_error: float
     """The largest standard error of an accuracy that comes from a limited number of random orders; 0 if all are
     exact."""
-    places: int
-    """Number of places where it was measured."""
+    settings: int
+    """Number of settings where it was measured."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -226,7 +226,7 @@ class League(Extent):
     """The strategies of a grid at equal cost."""
 
     budgets: tuple[int, ...]
-    """N, the largest number of samples at a place: each once, in increasing order."""
+    """N, the largest number of samples at a setting: each once, in increasing order."""
     rows: tuple[LeagueRow, ...]
     """The lowest mean rank first, then the references."""
     health: tuple[HealthCheck, ...] = ()

@@ -32,33 +32,33 @@ def cell_numbers() -> sa.Subquery:
     """
     order = [
         sa.case({name: place for place, name in enumerate(get_args(Leaderboard))}, value=Cell.leaderboard),
-        *(place for kind in ("dataset", "llm", "prm") for place in _places(kind)),
-        *_places("strategy"),
+        *(place for kind in ("dataset", "llm", "prm") for place in _grid_order(kind)),
+        *_grid_order("strategy"),
         Cell.target.nulls_first(),
         Cell.level.nulls_first(),
-        *_places("calibrator"),
+        *_grid_order("calibrator"),
         Cell.cell_id,
     ]
     number = sa.func.row_number(type_=sa.Integer).over(order_by=order)
     return sa.select(Cell.cell_id, number.label("number")).subquery()
 
 
-def _places(kind: str) -> list[sa.ColumnElement[Any]]:
+def _grid_order(kind: str) -> list[sa.ColumnElement[Any]]:
     """Return columns that order cells as the grid orders its plugins of a kind. Cells without a plugin come first."""
     name = getattr(Cell, kind)
     position = sa.select(Plugin.position).where(Plugin.kind == kind, Plugin.name == name).scalar_subquery()
     return [name.is_not(None), position.asc().nulls_last(), name.nulls_first()]
 
 
-class Places(TypedDict, total=False):
-    """Names to keep of the places, which are combinations of data set, LLM and PRM; None keeps all."""
+class SettingNames(TypedDict, total=False):
+    """Names to keep of the settings, which are combinations of data set, LLM and PRM; None keeps all."""
 
     llm: Sequence[str] | None
     prm: Sequence[str] | None
     dataset: Sequence[str] | None
 
 
-class Names(Places, total=False):
+class Names(SettingNames, total=False):
     """Names to keep of the cells; None keeps all.
 
     Cells without a plugin of a kind stay: a strategy without a PRM is a baseline for every PRM.

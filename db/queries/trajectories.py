@@ -150,7 +150,7 @@ def prefixes(source: Source, cell_id: str, question_id: str) -> pd.DataFrame:
         return frame(connection, query)
 
 
-def scored_places(source: Source) -> pd.DataFrame:
+def scored_settings(source: Source) -> pd.DataFrame:
     """Return what a run has scored and drawn follow-ups of: llm, prm, dataset and split, and the keys of the jobs.
 
     The columns of the keys are score, graded and success.
@@ -174,24 +174,24 @@ def scored_places(source: Source) -> pd.DataFrame:
     return frame(source, query)
 
 
-def scored_prefixes(source: Source, place: Mapping[str, str]) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return the trajectories and the prefixes of a row of :func:`scored_places`.
+def scored_prefixes(source: Source, setting: Mapping[str, str]) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return the trajectories and the prefixes of a row of :func:`scored_settings`.
 
     The trajectories are as :func:`trajectories` returns them. The prefixes are all that have a score: question_id,
     trajectory, step, logit (null if the prefix is too long), and successes and follow_ups (null without follow-ups, and
     for prefixes with a final answer that no metric of the run counts).
     """
-    counts = success_counts([place["success"]]).subquery()
-    cell = (Cell.llm == place["llm"], Cell.prm == place["prm"], Cell.dataset == place["dataset"])
+    counts = success_counts([setting["success"]]).subquery()
+    cell = (Cell.llm == setting["llm"], Cell.prm == setting["prm"], Cell.dataset == setting["dataset"])
     measured = sa.and_(same_prefix(counts, Reward), counted(counts.c.terminal, *cell))
     query = (
         sa.select(*Reward.columns(*PREFIX, "logit"), counts.c.successes, counts.c.follow_ups)
         .outerjoin(counts, measured)
-        .where(Reward.job_key == place["score"])
+        .where(Reward.job_key == setting["score"])
         .order_by(Reward.question_id, Reward.trajectory, Reward.step)
     )
     with connection_of(source) as connection:
-        return frame(connection, sampled([place["graded"]])), frame(connection, query)
+        return frame(connection, sampled([setting["graded"]])), frame(connection, query)
 
 
 def _judged(jobs: CellJobs) -> sa.Subquery:

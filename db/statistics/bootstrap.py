@@ -131,7 +131,7 @@ class QuestionMean(Ratio):
 
 @dataclass(frozen=True)
 class Bootstrap:
-    """The settings by which questions are resampled.
+    """The options by which questions are resampled.
 
     The resamples depend on the seed and the number of questions only, so statistics of the same questions are paired.
     """

@@ -12,7 +12,7 @@ import scipy  # its parts are imported when they are used
 from numpy.typing import ArrayLike, NDArray
 
 from prmcal.arrays import Floats
-from prmcal.db.metrics import PLACE, Better, Metric
+from prmcal.db.metrics import SETTING, Better, Metric
 from prmcal.errors import ArtifactError
 
 if TYPE_CHECKING:
@@ -162,7 +162,7 @@ def standings(found: pd.DataFrame, compared: pd.DataFrame, described: Mapping[st
     ]
     ranked = found.assign(merit=pd.concat(merits), row=range(len(found))).dropna(subset=["merit"])
     ranked = ranked.sort_values(["merit", "cell_id"], ascending=[False, True])
-    ranked["best"] = ranked.groupby(["metric", *PLACE], dropna=False)["cell_id"].transform("first")
+    ranked["best"] = ranked.groupby(["metric", *SETTING], dropna=False)["cell_id"].transform("first")
     # A pair stands in `compared` in one order. Pairs without a p value have too few questions.
     pairs = pd.concat([compared, compared.rename(columns={"cell_a": "cell_b", "cell_b": "cell_a"})])
     pairs = pairs.rename(columns={"cell_a": "best", "cell_b": "cell_id"}).dropna(subset=["p_adjusted"])

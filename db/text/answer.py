@@ -45,7 +45,7 @@ def answer(found: Overview) -> str:
 def extent(found: Overview) -> str:
     """Say how much was measured, such as "4 settings, 60 questions"."""
     questions = sum(found.questions.values())
-    return f"{counted(found.places, 'setting')}, {counted(questions, 'question')}"
+    return f"{counted(found.settings, 'setting')}, {counted(questions, 'question')}"
 
 
 def winner(found: Competition) -> str:
@@ -74,7 +74,7 @@ def drawn(found: Competition, row: Row) -> str:
 
 def settings(found: Competition) -> list[tuple[str, ...]]:
     """Return the names of each setting, without those that all settings share; a single setting has all its names."""
-    varying = [len({names[place] for names in found.settings}) > 1 for place in range(len(found.kinds))]
+    varying = [len({names[number] for names in found.settings}) > 1 for number in range(len(found.kinds))]
     if not any(varying):
         return list(found.settings)
     return [tuple(name for name, differs in zip(names, varying, strict=True) if differs) for names in found.settings]

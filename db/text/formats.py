@@ -56,7 +56,7 @@ def interval(low: float, high: float, digits: int = 3, *, signed: bool = False) 
 
 
 def counted(count: int, singular: str, plural: str = "") -> str:
-    """Return ``1 place`` or ``18 places``."""
+    """Return ``1 setting`` or ``18 settings``."""
     return f"{count:,} {singular if count == 1 else plural or f'{singular}s'}"
 
 

@@ -39,7 +39,7 @@ def sentence(finding: HealthCheck) -> str:
         grader=finding.check.removeprefix(GRADER),
         pairs=f" It does so on {examples}." if examples else "",
     )
-    return f"{_place(finding)}: {text}"
+    return f"{_setting_text(finding)}: {text}"
 
 
 def summaries(found: Iterable[HealthCheck]) -> list[tuple[str, str, str]]:
@@ -66,15 +66,15 @@ def answers_read(checks: Iterable[HealthCheck]) -> list[tuple[str, str, str]]:
     parts: dict[str, list[HealthCheck]] = {}
     for each in checks:
         if each.check.startswith(READ):
-            parts.setdefault(_place(each), []).append(each)
+            parts.setdefault(_setting_text(each), []).append(each)
     rows = []
-    for place, own in parts.items():
+    for setting, own in parts.items():
         ways = {each.check.removeprefix(READ): each.count for each in own}
         total = own[0].total
         if set(ways) != {"boxed"}:
             counts = ", ".join(f"{count:,} {way}" for way, count in ways.items())
             name = "Right or wrong" if "given" in ways else "Answers read"
-            rows.append((name, f"{sum(ways.values()):,} of {total:,}", f"{place}: {counts}"))
+            rows.append((name, f"{sum(ways.values()):,} of {total:,}", f"{setting}: {counts}"))
     return rows
 
 
@@ -83,7 +83,7 @@ def misleading(found: Iterable[HealthCheck]) -> tuple[HealthCheck, ...]:
     return tuple(each for each in found if each.severity == "misleading")
 
 
-def _place(finding: HealthCheck) -> str:
+def _setting_text(finding: HealthCheck) -> str:
     split = "" if finding.split == "test" else f" ({finding.split} split)"
     return f"on {finding.dataset}{split} with {finding.llm}{f' and {finding.prm}' if finding.prm else ''}"
 

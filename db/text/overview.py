@@ -27,8 +27,8 @@ def measured(found: types.Overview) -> str:
     calibrators = counted(len(found.ranking), "calibrator")
     kinds = {"llm": "LLM", "prm": "PRM", "dataset": "data set"}
     llms, prms, datasets = (counted(found.cells[kind].nunique(), name) for kind, name in kinds.items())
-    places = counted(found.places, "setting")
-    text = f"{calibrators} in {places}: {llms} and {prms} on {datasets} {extent(found)}"
+    settings = counted(found.settings, "setting")
+    text = f"{calibrators} in {settings}: {llms} and {prms} on {datasets} {extent(found)}"
     if found.running:
         text += " The run is in progress: all numbers are provisional."
     return text
@@ -128,7 +128,7 @@ def _column(found: types.Overview, metric: str, weight: int) -> Column:
 
 def ranking_legend(found: types.Overview) -> str:
     """Explain the ranking in a few sentences."""
-    partly = any(each.places < found.places for each in found.ranking)
+    partly = any(each.settings < found.settings for each in found.ranking)
     return f"{_LEGENDS['ranking']} {_LEGENDS['ranking in part']}" if partly else _LEGENDS["ranking"]
 
 
@@ -162,8 +162,8 @@ _NAMED = 3
 
 def league_measured(found: types.League) -> str:
     """Say what was measured, such as "12 strategies in 18 settings (nano-math with 100 questions)."."""
-    entries, places = counted(len(found.rows), "entry", "entries"), counted(found.places, "setting")
-    return f"{entries} in {places} {extent(found)}"
+    entries, settings = counted(len(found.rows), "entry", "entries"), counted(found.settings, "setting")
+    return f"{entries} in {settings} {extent(found)}"
 
 
 def league_sentence(found: types.League) -> str:
@@ -183,7 +183,7 @@ def league_sentence(found: types.League) -> str:
     behind = [row for row in found.ranked if row not in leaders]
     first = leaders[0]
     gain = first.over_fixed or first.gain
-    rival = "the best fixed setting of equal cost" if first.over_fixed else "a fixed n of equal cost"
+    rival = "the best fixed n of equal cost" if first.over_fixed else "a fixed n of equal cost"
     clear = "" if verdict(gain.low, gain.high) == "gain" else ", which is no clear difference"
     if len(leaders) == 1:
         lead = f"{names(leaders)} is ahead: {points(gain)} against {rival}{clear}."

@@ -13,7 +13,7 @@ _WIDTH, _LEAST, _LINE = 335, 120, 24  # pixels: of a diagram, of its values at l
 _LETTERS, _LETTER = 11, 6.2  # their size, and the mean width of one
 _CURVE = 280, 280
 _ALL = charts.series_of(["", "all"], ["all"])
-_KINDS = ["fixed setting", "rule that stops early"]
+_KINDS = ["fixed n", "rule that stops early"]
 
 
 def diagrams(tables: Mapping[str, pd.DataFrame]) -> dict[str, charts.Figure]:

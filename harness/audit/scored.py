@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from prmcal.db.queries.trajectories import scored_places, scored_prefixes
+from prmcal.db.queries.trajectories import scored_prefixes, scored_settings
 from prmcal.db.run_folder import RECORD_FILE
 from prmcal.db.text.formats import counted
 from prmcal.errors import DataError
@@ -271,15 +271,15 @@ def is_run(path: Path) -> bool:
 def run_solutions(directory: Path, only: Mapping[str, Sequence[str]]) -> tuple[list[Solution], str]:
     """Return the solutions of one LLM, PRM, data set and split of a run, and a sentence that says which.
 
-    Raises a DataError if the run has nothing that is scored and has follow-ups, or if several places are left. The
+    Raises a DataError if the run has nothing that is scored and has follow-ups, or if several settings are left. The
     message names the choices. Raises a RunError or a DatabaseError if the folder has no readable results.
 
     `only` has the names that are wanted for ``llm``, ``prm``, ``dataset`` and ``split``. Without a split, it is that of
     the test questions if there is one. The field `asked` has the text of the question.
     """
     published = RunFolder(directory).results()
-    place = _chosen(scored_places(published), directory, only)
-    trajectories, prefixes = scored_prefixes(published, place)
+    setting = _chosen(scored_settings(published), directory, only)
+    trajectories, prefixes = scored_prefixes(published, setting)
     prefixes["rate"] = prefixes["successes"].astype("Float64") / prefixes["follow_ups"]
     prefixes = prefixes.astype({"logit": "float64", "rate": "float64"})
     by_trajectory = dict(tuple(prefixes.groupby(["question_id", "trajectory"], sort=False)))
@@ -289,40 +289,40 @@ def run_solutions(directory: Path, only: Mapping[str, Sequence[str]]) -> tuple[l
         if (own := by_trajectory.get((row.question_id, row.trajectory))) is not None
     ]
     words = (
-        f"Run {directory}: LLM {place['llm']}, PRM {place['prm']}, data set {place['dataset']}, {place['split']} "
-        "questions."
+        f"Run {directory}: LLM {setting['llm']}, PRM {setting['prm']}, data set {setting['dataset']}, "
+        f"{setting['split']} questions."
     )
     return solutions, words
 
 
-def _chosen(places: pd.DataFrame, directory: Path, only: Mapping[str, Sequence[str]]) -> dict[str, str]:
-    """Return the place that is wanted."""
-    if places.empty:
+def _chosen(settings: pd.DataFrame, directory: Path, only: Mapping[str, Sequence[str]]) -> dict[str, str]:
+    """Return the setting that is wanted."""
+    if settings.empty:
         raise DataError(f"{directory} has no rewards with success counts yet. Finish the run: prmcal run.")
     if unknown := only.keys() - set(_KINDS):
-        raise DataError(f"A place of a run is chosen by {', '.join(_KINDS)}. Got '{min(unknown)}'.")
+        raise DataError(f"A setting of a run is chosen by {', '.join(_KINDS)}. Got '{min(unknown)}'.")
     for kind in _KINDS:
-        names = list(dict.fromkeys(places[kind]))
+        names = list(dict.fromkeys(settings[kind]))
         wanted = only.get(kind, [_TEST] if kind == "split" and _TEST in names else names)
-        places = places[places[kind].isin(wanted)]
-        if places.empty:
+        settings = settings[settings[kind].isin(wanted)]
+        if settings.empty:
             raise DataError(
                 f"{directory} has no {kind} '{wanted[0]}' with scores and success counts. It has: {', '.join(names)}."
             )
-    several = {kind: names for kind in _KINDS if len(names := list(dict.fromkeys(places[kind]))) > 1}
+    several = {kind: names for kind in _KINDS if len(names := list(dict.fromkeys(settings[kind]))) > 1}
     if several:
         listed = "; ".join(f"{kind} {', '.join(names)}" for kind, names in several.items())
         choice = " ".join(f"--only {kind}={names[0]}" for kind, names in several.items())
         raise DataError(
-            f"{directory} has several places, and an audit is about one scorer of one LLM: {listed}. Choose one, such "
-            f"as {choice}"
+            f"{directory} has several settings, and an audit is about one scorer of one LLM: {listed}. Choose one, "
+            f"such as {choice}"
         )
-    if len(places) > 1:
+    if len(settings) > 1:
         raise DataError(
-            f"{directory} has {len(places)} scores of this place, with other arguments of the PRM, and an audit is "
+            f"{directory} has {len(settings)} scores of this setting, with other arguments of the PRM, and an audit is "
             "about one of them. Write its scores to a file, and audit this."
         )
-    return {str(name): value for name, value in places.iloc[0].items()}
+    return {str(name): value for name, value in settings.iloc[0].items()}
 
 
 def _solution(row: Any, own: pd.DataFrame) -> Solution:

@@ -13,7 +13,7 @@ from rich.cells import cell_len
 
 from prmcal.db.catalog import metrics as described_metrics
 from prmcal.db.catalog import plugins
-from prmcal.db.metrics import PLACE, Leaderboard
+from prmcal.db.metrics import SETTING, Leaderboard
 from prmcal.db.overview.competition import of_calibrators
 from prmcal.db.overview.query import league, league_frame, overview, ranking_frame
 from prmcal.db.overview.types import League, Overview
@@ -39,11 +39,11 @@ from prmcal.harness.terminal import UNLIMITED, fit, wrapped
 from prmcal.registry.messages import meant
 
 TABLES = ("overview", *LEADERBOARDS)
-_NAMES = (*PLACE, "strategy", "calibrator")
+_NAMES = (*SETTING, "strategy", "calibrator")
 _IDENTITY = ("number", "strategy", "calibrator")
 _SETTINGS = ("target", "level")
 _COUNTS = ("questions", "rows")
-_SHARED = (*PLACE, *_SETTINGS, "strategy", "calibrator", "status")
+_SHARED = (*SETTING, *_SETTINGS, "strategy", "calibrator", "status")
 """The columns that are shown once above the table if they are the same in all rows."""
 
 
@@ -68,7 +68,7 @@ def leaderboard(
 ) -> None:
     """Print the ranking of the calibrators, or a leaderboard.
 
-    The overview ranks the calibrators over all places where they were measured, and the league ranks the strategies at
+    The overview ranks the calibrators over all settings that have them, and the league ranks the strategies at
     equal cost. The other tables have a row for each cell, which begins with its number. Every value has a 95% interval.
 
     Tables fit the terminal: they leave out columns and say which. Output that goes into a file or a pipe is 100 columns
@@ -187,11 +187,11 @@ def _commands(*commands: str) -> str:
 
 
 def _comparison(found: Overview, folder: str) -> list[str]:
-    """Return the command that compares the baseline with the best calibrator at the first place that has both."""
+    """Return the command that compares the baseline with the best calibrator at the first setting that has both."""
     best = found.ranking[0].calibrator if found.ranking else found.baseline
     done = found.cells[found.cells["status"] == "done"]
-    for _, place in done.groupby(PLACE, sort=False):
-        numbers = dict(zip(place["calibrator"], place["number"], strict=True))
+    for _, setting in done.groupby(SETTING, sort=False):
+        numbers = dict(zip(setting["calibrator"], setting["number"], strict=True))
         if best != found.baseline and {best, found.baseline} <= numbers.keys():
             return [f"prmcal compare {numbers[found.baseline]} {numbers[best]} --dir {folder}"]
     return []
@@ -219,18 +219,18 @@ def board_text(found: Board, width: int | None = None) -> str:
     if not columns_of:
         return "There are no such cells.\n"
     same = [key for key in _SHARED if key in columns_of and _shared(columns_of[key])]
-    places = [columns_of[key] for key in PLACE if key in columns_of and key not in same]
-    names = list(zip(*(each.values for each in places), strict=True)) or [()] * len(found.rows)
+    settings = [columns_of[key] for key in SETTING if key in columns_of and key not in same]
+    names = list(zip(*(each.values for each in settings), strict=True)) or [()] * len(found.rows)
     groups = [list(rows) for _, rows in itertools.groupby(range(len(names)), names.__getitem__)]
     above, headings, left_out = [], {}, set(same)
-    if len(groups) < len(found.rows) and places:
+    if len(groups) < len(found.rows) and settings:
         counts = [columns_of[key] for key in _COUNTS if key in columns_of]
         counts = [each for each in counts if all(len({each.values[row] for row in own}) == 1 for own in groups)]
-        left_out |= {each.key for each in (*places, *counts)}
-        above.append(f"Headings: {', '.join(each.title for each in places)}.")
+        left_out |= {each.key for each in (*settings, *counts)}
+        above.append(f"Headings: {', '.join(each.title for each in settings)}.")
         for row, *_ in groups:
             numbers = ", ".join(f"{each.values[row]} {each.title.lower()}" for each in counts)
-            heading = ", ".join(filter(None, (each.values[row] for each in places)))
+            heading = ", ".join(filter(None, (each.values[row] for each in settings)))
             headings[row] = f"{heading} ({numbers})" if numbers else heading
     if same and len(found.rows) > 1:
         above.append(f"In all rows: {', '.join(_said(columns_of[key]) for key in same)}.")
@@ -248,9 +248,9 @@ def board_text(found: Board, width: int | None = None) -> str:
 def _weights(found: Board) -> dict[str, int]:
     """Return the weight of each column that may be shown: 0 for what must stay, more for what goes first."""
     metrics = [key for key in found.keys[found.names :] if key not in (*_COUNTS, "status")]
-    order = [*PLACE, *_SETTINGS, *metrics[1:], "status", *_COUNTS]
+    order = [*SETTING, *_SETTINGS, *metrics[1:], "status", *_COUNTS]
     must = {key: 0 for key in (*_IDENTITY, *(metrics[:1] or ["status"])) if key in found.keys}
-    return {key: place for place, key in enumerate(order, start=1) if key in found.keys} | must
+    return {key: rank for rank, key in enumerate(order, start=1) if key in found.keys} | must
 
 
 def _shared(column: Column) -> bool:

@@ -102,7 +102,7 @@ class Recorder:
             return lost
         why, instead = "which this grid does not have", "Choose another --out folder"
         if lost[0] in jobs:
-            why = "whose plugins or settings changed, and for which it is not asked"
+            why = "whose plugins or parameters changed, and for which it is not asked"
             instead = "Run the whole grid"
         raise RunError(
             f"The run would delete {counted(len(lost), 'finished cell')} of {self._folder.directory}, such as "

@@ -1,4 +1,4 @@
-"""Accuracy against budget: of fixed n and of IAS, and of all settings of a strategy at once."""
+"""Accuracy against budget: of fixed n and of IAS, and of all variants of a strategy at once."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -45,7 +45,7 @@ def compute_curves(shard: Shard[CurvesParameters], context: Context) -> Output:
 
 
 def _by_question(axis: pools.QuestionAxis, table: Floats) -> pd.DataFrame:
-    """Return the accuracy of each question with each number of samples, from which that of any setting follows."""
+    """Return the accuracy of each question with each number of samples, from which that of any variant follows."""
     questions, most = table.shape
     levels = pools.level_column(axis.question_levels)
     return pd.DataFrame(
@@ -183,13 +183,13 @@ def adaptive_curve(table: Floats, rewards: ArrayLike, targets: Sequence[float]) 
     """Return the curve of best-of-n + IAS, with a point for every target probability C in (0, 1).
 
     `table` is ``best_of_each(scores, correct, N)``, of shape (questions, N), which is the same for all calibrators and
-    levels. `rewards` are the calibrated rewards of the bare questions: of shape (questions,) for one setting (a
-    calibrator and a level), or (settings, questions) for several. The points of the first setting are in the order of
-    `targets`, then come those of the next setting.
+    levels. `rewards` are the calibrated rewards of the bare questions: of shape (questions,) for one series (a
+    calibrator and a level), or (series, questions) for several. The points of the first series are in the order of
+    `targets`, then come those of the next series.
     """
-    settings = np.atleast_2d(np.asarray(rewards, dtype=np.float64)).T
+    series = np.atleast_2d(np.asarray(rewards, dtype=np.float64)).T
     questions, most = table.shape
-    samples = adaptive_samples(settings[..., None], targets, most)
+    samples = adaptive_samples(series[..., None], targets, most)
     return _curve(table, samples.reshape(questions, -1), partial(bounded_interval, upper=float(most)))
 
 

@@ -1,7 +1,7 @@
 """One plan for several runs, and how runs differ under equal keys.
 
 Rows are those of all runs. Two grids that call different things by one name cannot be merged: a plugin or a data set,
-or an LLM if the grids differ in a setting, such as the seed.
+or an LLM if the grids differ in a parameter, such as the seed.
 
 An artifact that several runs have is that of the first. If another one has other bytes, the rows that they concern say
 by how much. Samples and their grades are no results but what results are measured from: if they differ under one key,
@@ -28,7 +28,7 @@ from prmcal.harness.storage.store import ArtifactRef, Store, content_key
 _SAMPLED = ("rollout", "follow_ups", "imported")
 """The kinds of jobs that give what results are measured from."""
 _OF_CELL = ("strategy", "target", "level")
-"""Parameters of a measurement in which the cells of one place differ."""
+"""Parameters of a measurement in which the cells of one setting differ."""
 
 _Node = tuple[str, Labels]
 """A job: the key that follows from its shards, and its labels."""
@@ -67,7 +67,7 @@ class _Builder:
         self.plugins: dict[str, dict[str, PlannedPlugin[Any]]] = defaultdict(dict)
         self.datasets: dict[tuple[str, str], PlannedQuestions] = {}
         self.metrics: dict[str, Metric] = {}
-        self.settings: dict[tuple[str, ...], set[str]] = {}
+        self.measurements: dict[tuple[str, ...], set[str]] = {}
         self.jobs: dict[_Node, Job[Parameters]] = {}
         self.keys: set[str] = set()
         self.cells: dict[str, Cell] = {}
@@ -81,8 +81,8 @@ class _Builder:
         for kind, name in [*self._others(plan), *(("llm", name) for name in self._other_llms(plan))]:
             raise RunError(
                 f"{source.folder} and a run before it have different things of the name '{name}' ({kind}), or other "
-                "settings for it, such as the seed. Nothing was merged. Give it another name in one of the grids, and "
-                "run that grid again with --drop-cells: nothing is computed again, because names are in no key."
+                "parameters for it, such as the seed. Nothing was merged. Give it another name in one of the grids "
+                "and run that grid again with --drop-cells: nothing is computed again, because names are in no key."
             )
         self.sources.append(source)
         for ref in source.manifests:
@@ -96,7 +96,7 @@ class _Builder:
         for kind, plugins in plan.plugins.items():
             self.plugins[kind] = {plugin.name: plugin for plugin in plugins} | self.plugins[kind]
         self.datasets = {(data.name, data.split): data for data in plan.datasets} | self.datasets
-        self.settings = settings_of(plan) | self.settings
+        self.measurements = measurement_keys(plan) | self.measurements
         for job in plan.jobs:
             self._add_job(job)
         for cell in plan.cells:
@@ -120,9 +120,10 @@ class _Builder:
         ]
 
     def _other_llms(self, plan: Plan) -> set[str]:
-        """Return the LLMs of a plan under whose names the runs before have results of other settings."""
-        of_settings = {place[1] for place, keys in settings_of(plan).items() if self.settings.get(place, keys) != keys}
-        return of_settings | {
+        """Return the LLMs of a plan under whose names the runs before have results of other parameters."""
+        measurements = measurement_keys(plan).items()
+        of_measurements = {names[1] for names, keys in measurements if self.measurements.get(names, keys) != keys}
+        return of_measurements | {
             cell.labels.llm for cell in plan.cells if self.cells.get(cell.cell_id, cell).job.refs != cell.job.refs
         }
 
@@ -198,19 +199,19 @@ def _node(job: Job[Parameters]) -> _Node:
     return job_key(job.refs), job.labels
 
 
-def settings_of(plan: Plan) -> dict[tuple[str, ...], set[str]]:
-    """Return keys of the samples of a place and of how they are measured, by kind of job, LLM, data set and split.
+def measurement_keys(plan: Plan) -> dict[tuple[str, ...], set[str]]:
+    """Return the keys of samples and of their measurements, by kind of job, LLM, data set and split.
 
     Results of two grids can be compared if these are equal.
     """
     keys: dict[tuple[str, ...], set[str]] = defaultdict(set)
     for job in plan.jobs:
         shard, labels = job.shards[0], job.labels
-        place = job.kind, labels.llm, labels.dataset, labels.split
+        names = job.kind, labels.llm, labels.dataset, labels.split
         if job.kind in _SAMPLED:
-            keys[place].add(job_key(job.refs))
+            keys[names].add(job_key(job.refs))
         elif isinstance(shard.parameters, MeasuringParameters):
-            keys[place].add(content_key([shard.version, {**shard.identity, **dict.fromkeys(_OF_CELL)}]))
+            keys[names].add(content_key([shard.version, {**shard.identity, **dict.fromkeys(_OF_CELL)}]))
     return dict(keys)
 
 

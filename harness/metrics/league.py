@@ -1,7 +1,7 @@
 """Strategies at equal cost: numbers of a whole curve of accuracy against samples, with the values of the questions.
 
-A strategy has a point for each of its settings. Between two points, accuracy is that of mixing them: random questions
-are run with one setting and the others with the other, so that accuracy is linear in the mean number of samples. Every
+A strategy has a point for each of its variants. Between two points, accuracy is that of mixing them: random questions
+are run with one variant and the others with the other, so that accuracy is linear in the mean number of samples. Every
 curve begins with one sample of each question (pass@1), which all strategies can do. Beyond its largest budget, a
 strategy draws no more samples, and its accuracy stays the same.
 

@@ -97,7 +97,7 @@ class PartSpec(settings.Section):
     measurement: MeasurementSpec | None = None
     """The measurement on its test questions. By default that of the grid."""
     scaling: settings.ScalingSpec | None = None
-    """The settings of its strategies. By default those of the grid."""
+    """The parameters of its strategies. By default those of the grid."""
 
 
 class GridSpec(settings.Section):
@@ -132,7 +132,7 @@ class GridSpec(settings.Section):
     measurement: MeasurementSpec = MeasurementSpec()
     """The measurement on the test questions."""
     scaling: settings.ScalingSpec = settings.ScalingSpec()
-    """The settings of strategies."""
+    """The parameters of strategies."""
     strategies: Strategies = Field(
         default=[settings.StrategySpec(name=name, plugin=name) for name in DEFAULT_STRATEGIES]
     )

@@ -1,4 +1,4 @@
-"""The entries of a grid file, which name plugins with their arguments, and its settings: sampling, scaling and shards.
+"""The entries of a grid file, which name plugins with their arguments, and parameters: sampling, scaling and shards.
 
 The upper limits of the fields are far above what a machine can run. With larger numbers a plan alone would take hours.
 """
@@ -54,7 +54,7 @@ class SamplingSpec(Section):
 
 
 class ScalingSpec(Section):
-    """The settings of strategies: the fixed budget N (`samples`), the targets C and the quantile levels beta."""
+    """The parameters of strategies: the fixed budget N (`samples`), the targets C and the quantile levels beta."""
 
     samples: Number = 64
     """The fixed budget N: the samples of each question in the pool. No strategy uses more."""

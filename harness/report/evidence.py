@@ -15,8 +15,8 @@ from prmcal.db.reader import known_levels, reading
 from prmcal.db.statistics.paired import standings
 from prmcal.errors import PrmcalError
 
-PLACE = ["dataset", "prm", "llm"]
-"""A data set, PRM and LLM name a place. Cells of the same place compete."""
+SETTING = ["dataset", "prm", "llm"]
+"""A data set, PRM and LLM name a setting. Cells of the same setting compete."""
 _TARGET, _LEVEL = 0.99, 0.1  # of the tables of the paper; a grid without them is shown with its nearest ones
 
 
@@ -45,17 +45,17 @@ class Evidence:
     overview: Overview
 
     def errors(self, metrics: Sequence[str], calibrators: Sequence[str]) -> pd.DataFrame:
-        """Return metrics of calibrators at every place, a row each, with their standings among themselves."""
+        """Return metrics of calibrators at every setting, a row each, with their standings among themselves."""
         rows = self.calibration[self.calibration["calibrator"].isin(calibrators)].reset_index(drop=True)
         rows = rows.assign(standing=standings(rows, self.compared, self.described))
         return self.in_order(by_metric(rows, metrics))
 
     def strategies_of(self, table: str) -> pd.DataFrame:
-        """Return the results of the strategies of a table of the paper, at the places where one has a calibrator."""
+        """Return the results of the strategies of a table of the paper, at the settings where one has a calibrator."""
         rows = self.strategies[self.strategies["plugin"].isin(reported(table=table)["strategy"])]
-        return rows.merge(rows.loc[rows["calibrator"].notna(), PLACE].drop_duplicates())
+        return rows.merge(rows.loc[rows["calibrator"].notna(), SETTING].drop_duplicates())
 
-    def in_order(self, rows: pd.DataFrame, by: Sequence[str] = PLACE) -> pd.DataFrame:
+    def in_order(self, rows: pd.DataFrame, by: Sequence[str] = SETTING) -> pd.DataFrame:
         """Return rows in the order that the names of some kinds have in the grid."""
 
         def placed(column: pd.Series) -> pd.Series:
@@ -101,7 +101,7 @@ def read_evidence(published: Path) -> Evidence:
         ]
         overview = catalog.overview(source)
     plugin_of = plugins.sort_values("position").set_index(["kind", "name"])["plugin"]
-    measured = {kind: set(rows[kind]) for kind in (*PLACE, "calibrator")} | {"strategy": set(scaling["strategy"])}
+    measured = {kind: set(rows[kind]) for kind in (*SETTING, "calibrator")} | {"strategy": set(scaling["strategy"])}
     names = {kind: [*filter(own.__contains__, plugin_of.get(kind, {}).keys())] for kind, own in measured.items()}
     before = [name for name in names["calibrator"] if name in baselines][:1]
     others = [name for name in names["calibrator"] if name not in before]
@@ -119,10 +119,10 @@ def read_evidence(published: Path) -> Evidence:
         described=described,
         calibration=rows,
         compared=compared[compared["leaderboard"] == "calibration"],
-        histograms=histograms.drop_duplicates([*PLACE, "calibrator", "lower"]),
+        histograms=histograms.drop_duplicates([*SETTING, "calibrator", "lower"]),
         target=target,
         strategies=for_every_prm(strategies, names["prm"]),
         by_difficulty=pd.concat(by_difficulty or [scaling.head(0).assign(question_level=None)]),
-        points=points.drop_duplicates([*PLACE, "calibrator", "level", "question_level", "point"]),
+        points=points.drop_duplicates([*SETTING, "calibrator", "level", "question_level", "point"]),
         overview=overview,
     )

@@ -8,7 +8,7 @@ import pandas as pd
 from prmcal.db import charts, pictures
 from prmcal.db.charts import Figure
 from prmcal.db.reader import known_levels
-from prmcal.harness.report.evidence import PLACE, Evidence, at_one_level
+from prmcal.harness.report.evidence import SETTING, Evidence, at_one_level
 
 _PANELS = ["llm", "prm", "dataset"]  # in the order of panels
 _COUNTS = (1, 4, 16, 64)
@@ -35,8 +35,8 @@ def _histograms(evidence: Evidence, name: str, title: str, calibrators: Sequence
     bars = evidence.histograms[evidence.histograms["calibrator"].isin(calibrators)]
     if bars.empty:
         return None
-    totals = bars.groupby([*PLACE, "calibrator"])["count"].transform("sum")
-    means = evidence.errors(["signed_error"], calibrators)[[*PLACE, "calibrator", "value", "low", "high"]]
+    totals = bars.groupby([*SETTING, "calibrator"])["count"].transform("sum")
+    means = evidence.errors(["signed_error"], calibrators)[[*SETTING, "calibrator", "value", "low", "high"]]
     rows = evidence.in_order(pd.concat([bars.assign(share=100 * bars["count"] / totals), means]), _PANELS)
     series = charts.series_of(evidence.names["calibrator"], calibrators)
 
@@ -91,15 +91,15 @@ def _by_difficulty(evidence: Evidence) -> Figure | None:
     measured = measured[measured.groupby("dataset")["question_level"].transform("nunique") > 1]
     if measured.empty:
         return None
-    place = [*PLACE, "question_level"]
+    columns_of_setting = [*SETTING, "question_level"]
     samples = measured[measured["metric"] == "samples"].rename(columns={"value": "samples"})
     renamed = {"value": "accuracy", "low": "accuracy_low", "high": "accuracy_high"}
     ias = measured[measured["metric"] == "accuracy"].rename(columns=renamed)
-    ias = ias.merge(samples[[*place, "samples"]], on=place).assign(series="IAS")
-    fixed = evidence.points.merge(ias[place].drop_duplicates())
+    ias = ias.merge(samples[[*columns_of_setting, "samples"]], on=columns_of_setting).assign(series="IAS")
+    fixed = evidence.points.merge(ias[columns_of_setting].drop_duplicates())
     fixed = fixed[fixed["calibrator"].isna() & fixed["samples"].isin(_COUNTS)]
     fixed = fixed.assign(series=fixed["samples"].map("n = {:g}".format))
-    columns = [*place, "series", "samples", *renamed.values(), "questions"]
+    columns = [*columns_of_setting, "series", "samples", *renamed.values(), "questions"]
     rows = evidence.in_order(pd.concat([fixed, ias])[columns], _PANELS)
     names, difficulties = [*map("n = {}".format, _COUNTS), "IAS"], known_levels(rows["question_level"])
     series = charts.with_shapes(charts.series_of(names, set(rows["series"])))

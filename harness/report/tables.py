@@ -11,7 +11,7 @@ from prmcal.db.queries.leaderboard import NAMED, reported
 from prmcal.db.text import formats
 from prmcal.db.text.formats import escape_latex as latex
 from prmcal.db.text.overview import ranking_board
-from prmcal.harness.report.evidence import PLACE, Evidence, by_metric, for_every_prm
+from prmcal.harness.report.evidence import SETTING, Evidence, by_metric, for_every_prm
 
 _TABLE_1 = ("brier", "positive_brier", "adaptive_ce", "ece", "average_ce")
 _TABLE_5 = dict.fromkeys(("adaptive_ce", "brier", *formats.LEADERBOARDS["calibration"].main_metrics))
@@ -47,12 +47,12 @@ def tables(evidence: Evidence) -> list[Table]:
 def _of_paper(evidence: Evidence) -> Iterator[Table]:
     """Yield Tables 1, 2, 3 (for a grid with beam searches), 4 (for one with several PRMs) and 5 of the paper."""
     about = "Errors of rewards, compared with success rates, over the prefixes of the test questions."
-    pair, place = evidence.errors(_TABLE_1, evidence.before + evidence.after), [*PLACE, "calibrator"]
+    pair, names = evidence.errors(_TABLE_1, evidence.before + evidence.after), [*SETTING, "calibrator"]
     labels = ["cal_qwen", "calibration_72b"]
-    yield _table(evidence, ("table-1", "Before and after calibration", about), pair, place, labels)
+    yield _table(evidence, ("table-1", "Before and after calibration", about), pair, names, labels)
     for search, (name, title) in _SEARCHES.items():
         of_search = [f"{search}_{prm}" for prm in ("qwen", "shepherd", "reasoneval")]
-        names = [*PLACE, "strategy", "calibrator"]
+        names = [*SETTING, "strategy", "calibrator"]
         rows = evidence.in_order(by_metric(evidence.strategies_of(of_search[0]), _STRATEGIES), names)
         cost = (
             f"Accuracy and cost on the test questions, for C = {evidence.target} and the level beta nearest to 0.1. "
@@ -66,7 +66,7 @@ def _of_paper(evidence: Evidence) -> Iterator[Table]:
         yield _table(evidence, ("table-4", "PRMs and calibration", about), rows, names, labels[::-1])
     metrics = [name for name in _TABLE_5 if (evidence.calibration["metric"] == name).any()]
     rows = evidence.errors(metrics or [*_TABLE_5], evidence.names["calibrator"])
-    yield _table(evidence, ("table-5", "All calibrators", about), rows, place, ["ats_comparison"])
+    yield _table(evidence, ("table-5", "All calibrators", about), rows, names, ["ats_comparison"])
 
 
 def _table(

@@ -50,7 +50,7 @@ class Prefix:
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """The settings by which completions are sampled."""
+    """The parameters by which completions are sampled."""
 
     temperature: float = 1.0
     """Above 0, because success is defined for a stochastic policy (Definition 1)."""

@@ -26,7 +26,7 @@ DEFAULT_STRATEGY = "learned stopping"
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """The setting in which a strategy is run."""
+    """The largest number of samples and the target with which a strategy is run."""
 
     samples: int
     """N, the samples per question of the fixed budget. No strategy may use more. At most the pool's M."""
@@ -106,7 +106,7 @@ class PoolStrategy(Strategy):
             for each question than the pool of the test. Rewards in it come from a calibrator that was fitted to the
             same questions, so they look better than those of other questions.
         setting : Setting
-            The setting in which the strategy will be run.
+            The samples and the target with which the strategy will be run.
         """
 
     def sweep(self, pool: Pool, setting: Setting) -> tuple[Answered, ...]:
@@ -114,7 +114,7 @@ class PoolStrategy(Strategy):
 
         They are the curve of accuracy against samples by which strategies are compared at equal cost. A targeted
         strategy is run for 24 values of C, any other one once. Override it if another argument decides the budget.
-        Nothing in it is chosen from data: every point is a setting that one could have fixed before.
+        Nothing in it is chosen from data: every point is a variant that one could have fixed before.
 
         Parameters
         ----------

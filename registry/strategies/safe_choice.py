@@ -1,4 +1,4 @@
-"""A choice among all rules that keeps a promise: not below one sample, and hardly below a fixed setting of its cost.
+"""A choice among all rules that keeps a promise: not below one sample, and hardly below a fixed n of its cost.
 
 It is an application of Learn then Test (Angelopoulos et al., 2021, arXiv:2110.01052).
 """
@@ -51,29 +51,29 @@ class Candidates:
     """Settings of rules, the first of which draws one sample, and their results on calibration questions."""
 
     cost: Floats
-    """Mean samples, of shape (settings,)."""
+    """Mean samples, of shape (variants,)."""
     rule: Ints
-    """The number of the rule; -1 if it gives questions different numbers of samples. The settings of a rule stand
-    together, and their cost ascends. Of shape (settings,)."""
+    """The number of the rule; -1 if it gives questions different numbers of samples. The variants of a rule stand
+    together, and their cost ascends. Of shape (variants,)."""
     accuracy: Floats
-    """Accuracy of each question, of shape (settings, questions). A rule that learns has learned from others."""
+    """Accuracy of each question, of shape (variants, questions). A rule that learns has learned from others."""
 
     @cached_property
     def gains(self) -> Floats:
-        """The accuracy of each question minus that of one sample, of shape (settings, questions)."""
+        """The accuracy of each question minus that of one sample, of shape (variants, questions)."""
         return np.asarray(self.accuracy - self.accuracy[0], dtype=np.float64)
 
     @cached_property
     def evidence(self) -> Floats:
-        """Student's t of the mean gain of each setting, of shape (settings,)."""
+        """Student's t of the mean gain of each variant, of shape (variants,)."""
         return studentised(self.gains)
 
     @cached_property
     def luck(self) -> Floats:
-        """The largest t of all settings in resamples in which no setting has a gain, sorted: (resamples,).
+        """The largest t of all variants in resamples in which no variant has a gain, sorted: (resamples,).
 
         The gains are centred, and each question is weighted with a normal number (Chernozhukov, Chetverikov and Kato,
-        2013, Annals of Statistics 41). So settings that win and lose together count as few.
+        2013, Annals of Statistics 41). So variants that win and lose together count as few.
         """
         centred = self.gains - self.gains.mean(axis=1, keepdims=True)
         spread = centred.std(axis=1)
@@ -82,26 +82,26 @@ class Candidates:
         centred = centred[varied] / spread[varied, None]
         n = self.gains.shape[1]
         weights = np.random.default_rng(0).standard_normal((n, _RESAMPLES)) / np.sqrt(n)
-        # Without a spread there is one setting, whose luck is normal.
+        # Without a spread there is one variant, whose luck is normal.
         largest = np.sort((centred @ weights).max(axis=0) if len(centred) else weights.sum(axis=0))
         return np.asarray(stdtrit(max(n - 1, 1), ndtr(largest)), dtype=np.float64)
 
     def p_value(self, own: int) -> float:
-        """Return the probability that luck gives the best of all settings at least the evidence of a setting."""
+        """Return the probability that luck gives the best of all variants at least the evidence of a variant."""
         above = len(self.luck) - int(np.searchsorted(self.luck, self.evidence[own]))
         return (above + 1) / (len(self.luck) + 1)
 
     def interval(self, own: int) -> tuple[float, float]:
-        """Return the 95% interval of the gain of a setting. It holds for a setting that was chosen for its gain."""
+        """Return the 95% interval of the gain of a variant. It holds for a variant that was chosen for its gain."""
         n, gains = self.gains.shape[1], self.gains[own]
         half = float(np.quantile(self.luck, 0.975)) * float(gains.std(ddof=1)) / math.sqrt(n)
         return max(-1.0, float(gains.mean()) - half), min(1.0, float(gains.mean()) + half)
 
     def safe(self, delta: float, loss: float) -> list[int]:
-        """Return the settings that keep the promise, the cheapest first. One sample is always among them.
+        """Return the variants that keep the promise, the cheapest first. One sample is always among them.
 
-        A setting passes if its t against one sample, and its t against each fixed setting of equal cost with the
-        allowed loss, exceed what luck gives the best of all settings with probability `delta`.
+        A variant passes if its t against one sample, and its t against each fixed n of equal cost with the
+        allowed loss, exceed what luck gives the best of all variants with probability `delta`.
         """
         critical = float(np.quantile(self.luck, 1 - delta))
         passed = [0]
@@ -112,7 +112,7 @@ class Candidates:
         return sorted(passed, key=lambda each: (self.cost[each], each))
 
     def best(self, safe: list[int], budget: float) -> int:
-        """Return the cheapest of some settings within a budget that is hardly less accurate than the best of them.
+        """Return the cheapest of some variants within a budget that is hardly less accurate than the best of them.
 
         Hardly is half a standard error of the difference, or a fifth of a point.
         """
@@ -124,14 +124,14 @@ class Candidates:
         return int(near[self.cost[near].argmin()])
 
     def likely(self) -> int:
-        """Return the setting whose gain has most evidence."""
+        """Return the variant whose gain has most evidence."""
         return int(self.evidence.argmax())
 
     def rivals(self, own: int, accuracies: Floats) -> Iterator[Floats]:
-        """Yield the accuracies of the fixed settings that cost no more than a setting.
+        """Yield the accuracies of the fixed variants that cost no more than a variant.
 
         Between two numbers of samples, questions are divided at random between both. `accuracies` has the shape
-        (settings, ...), and each result (...).
+        (variants, ...), and each result (...).
         """
         for rule in np.unique(self.rule[self.rule >= 0]):
             family = np.flatnonzero(self.rule == rule)
@@ -146,7 +146,7 @@ class Candidates:
 
 @dataclass(frozen=True, eq=False)
 class Rule:
-    """A rule in one of its settings."""
+    """A variant of a rule: a rule with its parameters."""
 
     text: str
     """Its name with the argument that decides its budget."""
@@ -158,14 +158,14 @@ class Rule:
 class SafeChoice(PoolStrategy):
     """Use the rule that is clearly not worse than one sample, nor than a fixed number of samples of its cost.
 
-    The rules are best-of-n, both votes and ``learned stopping``, in all settings of their curves, and all calibration
+    The rules are best-of-n, both votes and ``learned stopping``, in all variants of their curves, and all calibration
     questions test them. What learns is tested on the half of the questions that it has not learned from. With
     probability 1 - `delta`, the accuracy on new questions is not below that of one sample, nor more than `loss` below
-    that of any fixed setting of equal cost. If no rule passes, it draws one sample, which keeps the promise by itself.
+    that of any fixed n of equal cost. If no rule passes, it draws one sample, which keeps the promise by itself.
     The promise holds for any LLM and PRM if new questions are drawn as the calibration questions were, and for at most
     as many samples as these have trajectories. It is proved for many questions only, by the central limit theorem. With
     50 to 500 questions, how often it is broken was measured: see ``python -m benchmarks.statistics.safe_choice``. Of
-    settings that pass, it takes the cheapest that is hardly less accurate than the best.
+    variants that pass, it takes the cheapest that is hardly less accurate than the best.
     """
 
     citation = "Angelopoulos et al. (2021), arXiv:2110.01052"
@@ -176,7 +176,7 @@ class SafeChoice(PoolStrategy):
     delta: Share = 0.1
     """The largest probability that the promise does not hold. In (0, 1)."""
     loss: Share = 0.05
-    """The largest loss of accuracy against a fixed setting of equal cost. In (0, 1)."""
+    """The largest loss of accuracy against a fixed n of equal cost. In (0, 1)."""
     mean_samples: FinitePositive | None = None
     """The most samples of a question on average, which is measured on the calibration questions. The default is N."""
 
@@ -197,7 +197,7 @@ class SafeChoice(PoolStrategy):
                     rows, samples = _crossed(built, pool, half, self.most_)
             except (DataError, PluginFailedError):  # It needs answers or scores, and there are none.
                 continue
-            self.rules_ += _settings(name, built, self.most_)
+            self.rules_ += _variants(name, built, self.most_)
             cost += [float(each.mean()) for each in samples]
             numbers += [number if each.fixed else -1 for each in swept]
             accuracy += rows
@@ -233,8 +233,8 @@ class SafeChoice(PoolStrategy):
         return max(1.0, min(setting.samples, self.mean_samples or setting.samples))
 
 
-def _settings(name: str, rule: FixedBudget | LearnedStopping, most: int) -> Iterator[Rule]:
-    """Yield a rule in all settings of its curve."""
+def _variants(name: str, rule: FixedBudget | LearnedStopping, most: int) -> Iterator[Rule]:
+    """Yield a rule in all variants of its curve."""
     if isinstance(rule, FixedBudget):
         title = "best-of-" if name == "best-of-n" else f"{name} of "
         yield from (Rule(f"{title}{count}", rule, Setting(int(count))) for count in curve_counts(most))
@@ -248,7 +248,7 @@ def _settings(name: str, rule: FixedBudget | LearnedStopping, most: int) -> Iter
 def _crossed(
     rule: LearnedStopping, pool: Pool, half: NDArray[np.integer], most: int
 ) -> tuple[list[Floats], list[Floats]]:
-    """Return accuracies and samples in all settings of a rule, for each question by what the other half has taught."""
+    """Return accuracies and samples in all variants of a rule, for each question by what the other half has taught."""
     accuracies, samples = np.empty((2, len(rule.curve_points(Setting(most))), pool.questions))
     for own in (0, 1):
         held, learned = np.flatnonzero(half == own), copy(rule)

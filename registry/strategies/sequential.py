@@ -84,7 +84,7 @@ class Outcome:
 class SequentialRule(strategy.PoolStrategy):
     """Draw one trajectory after another, and stop by a rule.
 
-    A subclass says in `follow` where it stops. The settings of its curve are its points: the values of the argument
+    A subclass says in `follow` where it stops. The variants of its curve are its points: the values of the argument
     that decides its budget. It names them in `budget`, or defines `point` and `curve_points`.
     """
 

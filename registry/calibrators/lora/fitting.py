@@ -67,7 +67,7 @@ def fit_adapter(
     support: FitSupport,
     fit: str,
 ) -> tuple[dict[str, Tensor], LoraConfig, int]:
-    """Train an adapter. Return its weights on the CPU, its settings, and the number of training batches.
+    """Train an adapter. Return its weights on the CPU, its options, and the number of training batches.
 
     The PRM is not changed. It gets an output for each level. They are trained on the success rates of the prefixes, of
     shape (rows,). `settings` are the calibrator's arguments, and `fit` is a hash of everything else. Checkpoints of

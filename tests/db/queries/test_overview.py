@@ -1,4 +1,4 @@
-"""The overview: means over places, ranks and gains against brute force, and the whole query on a small run."""
+"""The overview: means over settings, ranks and gains against brute force, and the whole query on a small run."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ import pytest
 from scipy.stats import rankdata
 
 from prmcal.db.html import boards
-from prmcal.db.metrics import PLACE, RANKING_METRIC
+from prmcal.db.metrics import RANKING_METRIC, SETTING
 from prmcal.db.overview.competition import competition, competition_frame, of_calibrators
 from prmcal.db.overview.query import league, overview
 from prmcal.db.overview.ranking import (
     cut_of_chosen,
-    mean_over_places,
-    means_over_places,
+    mean_over_settings,
+    means_over_settings,
     rank_by_means,
     relative_cut,
 )
@@ -54,45 +54,45 @@ def values_of(seed: int, **shift: float) -> pd.DataFrame:
                 (dataset, llm, "prm", calibrator, f"q{i}", difficulty[i] + noise[i] + shift[calibrator])
                 for i in range(count)
             ]
-    return pd.DataFrame(rows, columns=[*PLACE, "calibrator", "question_id", "value"])
+    return pd.DataFrame(rows, columns=[*SETTING, "calibrator", "question_id", "value"])
 
 
-def test_a_mean_over_places_is_the_mean_of_their_means() -> None:
+def test_a_mean_over_settings_is_the_mean_of_their_means() -> None:
     values = values_of(1, none=0.2)
-    # One place has half of its questions only. It counts as much as the others.
+    # One setting has half of its questions only. It counts as much as the others.
     values = values[(values["llm"] != "weak") | (values["question_id"].str[1:].astype(int) % 2 == 0)]
-    found = mean_over_places(values, error_interval)
-    assert found.value == pytest.approx(values.groupby(PLACE)["value"].mean().mean())
+    found = mean_over_settings(values, error_interval)
+    assert found.value == pytest.approx(values.groupby(SETTING)["value"].mean().mean())
     assert found.low < found.value < found.high
 
 
 def test_several_means_at_once_are_those_of_each() -> None:
     values = values_of(1, none=0.2, good=0.1, best=0.0)
-    # One calibrator has half of the questions at one place, and another one has no values on one data set.
+    # One calibrator has half of the questions at one setting, and another one has no values on one data set.
     odd = values["question_id"].str[1:].astype(int) % 2 == 1
     values = values[~((values["calibrator"] == "good") & (values["llm"] == "weak") & odd)]
     values = values[~((values["calibrator"] == "best") & (values["dataset"] == "aime"))]
-    found = means_over_places(values, "calibrator", error_interval)
+    found = means_over_settings(values, "calibrator", error_interval)
     assert set(found) == set(CALIBRATORS)
     for name, own in values.groupby("calibrator"):
-        alone = mean_over_places(own, error_interval)
+        alone = mean_over_settings(own, error_interval)
         assert (found[name].low, found[name].value, found[name].high) == pytest.approx(
             (alone.low, alone.value, alone.high)
         )
 
 
-def test_the_interval_of_one_place_is_that_of_its_rule() -> None:
+def test_the_interval_of_one_setting_is_that_of_its_rule() -> None:
     values = values_of(2, none=0.2).query("dataset == 'math' and llm == 'weak'")
     right = values.assign(value=1.0)
     low, high = bounded_interval(np.ones(QUESTIONS["math"]))
-    found = mean_over_places(right, bounded_interval)
+    found = mean_over_settings(right, bounded_interval)
     assert (found.low, found.value, found.high) == pytest.approx((float(low), 1.0, float(high)))
 
 
-def test_places_of_one_data_set_are_not_independent() -> None:
+def test_settings_of_one_data_set_are_not_independent() -> None:
     one = values_of(3, none=0.2).query("llm == 'weak'")
     copies = pd.concat([one, one.assign(llm="copy")])
-    assert mean_over_places(copies, error_interval) == mean_over_places(one, error_interval)
+    assert mean_over_settings(copies, error_interval) == mean_over_settings(one, error_interval)
 
 
 def test_intervals_over_two_data_sets_contain_the_truth() -> None:
@@ -112,7 +112,7 @@ def test_intervals_over_two_data_sets_contain_the_truth() -> None:
             for name, n in (("a", 60), ("b", 30))
             for drawn in [draw.gamma(1.0, 0.1, n)]
         ]
-        found = mean_over_places(pd.concat(parts), skewed_interval)
+        found = mean_over_settings(pd.concat(parts), skewed_interval)
         inside += found.low <= 0.1 <= found.high
     assert inside >= 0.9 * 60
 
@@ -120,7 +120,7 @@ def test_intervals_over_two_data_sets_contain_the_truth() -> None:
 def test_the_cut_is_one_minus_the_ratio_of_the_means() -> None:
     values = values_of(5, none=0.2, good=0.05)
     base, good = (values[values["calibrator"] == name] for name in ("none", "good"))
-    means = [each.groupby(PLACE)["value"].mean().mean() for each in (good, base)]
+    means = [each.groupby(SETTING)["value"].mean().mean() for each in (good, base)]
     found = relative_cut(good, base)
     assert found.value == pytest.approx(1 - means[0] / means[1])
     draw = np.random.default_rng(6)
@@ -141,10 +141,10 @@ def test_the_cut_is_one_minus_the_ratio_of_the_means() -> None:
     assert 1.0 < (found.high - found.low) / (3.92 * np.std(resampled)) < 1.5
 
 
-def test_ranks_are_those_of_every_place() -> None:
+def test_ranks_are_those_of_every_setting() -> None:
     values = values_of(7, none=0.2, good=0.001, best=0.0)
     found = rank_by_means(values, "calibrator")
-    means = values.groupby([*PLACE, "calibrator"])["value"].mean().unstack()
+    means = values.groupby([*SETTING, "calibrator"])["value"].mean().unstack()
     ranks = pd.DataFrame(rankdata(means, axis=1), columns=means.columns)
     assert {name: each.mean_rank.value for name, each in found.items()} == ranks.mean().to_dict()
     assert {name: each.lowest for name, each in found.items()} == (ranks == 1).sum().to_dict()
@@ -178,14 +178,14 @@ def test_the_true_mean_rank_of_calibrators_that_are_close_lies_in_its_interval()
             for question in range(30)
             for name, shift in zip(CALIBRATORS, (0.1, 0.05, 0.0), strict=True)
         ]
-        values = pd.DataFrame(rows, columns=[*PLACE, "calibrator", "question_id", "value"])
+        values = pd.DataFrame(rows, columns=[*SETTING, "calibrator", "question_id", "value"])
         found = rank_by_means(values, "calibrator")
         for name, true in zip(CALIBRATORS, (3, 2, 1), strict=True):
             inside.append(found[name].mean_rank.low <= true <= found[name].mean_rank.high)
     assert np.mean(inside) > 0.93
 
 
-def test_a_place_with_one_calibrator_has_no_ranks() -> None:
+def test_a_setting_with_one_calibrator_has_no_ranks() -> None:
     assert rank_by_means(values_of(9, good=0.1), "calibrator") == {}
 
 
@@ -194,13 +194,13 @@ def test_the_difference_to_equal_cost_is_that_of_the_accuracies() -> None:
     count, most = 30, 8
     curve = np.sort(draw.random((count, most)), axis=1)
     samples = draw.integers(1, most + 1, count)
-    place = {"dataset": "math", "llm": "weak", "prm": "prm"}
+    setting = {"dataset": "math", "llm": "weak", "prm": "prm"}
     questions = [f"q{i}" for i in range(count)]
-    spent = pd.DataFrame({**place, "calibrator": "good", "question_id": questions, "value": samples})
+    spent = pd.DataFrame({**setting, "calibrator": "good", "question_id": questions, "value": samples})
     right = spent.assign(value=curve[np.arange(count), samples - 1])
     curves = pd.DataFrame(
-        [(*place.values(), f"q{i}", n + 1, curve[i, n]) for i, n in itertools.product(range(count), range(most))],
-        columns=[*PLACE, "question_id", "samples", "accuracy"],
+        [(*setting.values(), f"q{i}", n + 1, curve[i, n]) for i, n in itertools.product(range(count), range(most))],
+        columns=[*SETTING, "question_id", "samples", "accuracy"],
     )
     found = against_equal_cost(spent, curves)
     cost = samples.mean()
@@ -218,11 +218,11 @@ def test_the_difference_to_equal_cost_is_that_of_the_accuracies() -> None:
 
 
 def test_the_whole_budget_costs_as_much_as_itself() -> None:
-    place = {"dataset": "math", "llm": "weak", "prm": "prm"}
-    spent = pd.DataFrame({**place, "calibrator": "c", "question_id": ["a", "b"], "value": [4.0, 4.0]})
+    setting = {"dataset": "math", "llm": "weak", "prm": "prm"}
+    spent = pd.DataFrame({**setting, "calibrator": "c", "question_id": ["a", "b"], "value": [4.0, 4.0]})
     curves = pd.DataFrame(
         {
-            **place,
+            **setting,
             "question_id": ["a"] * 4 + ["b"] * 4,
             "samples": [1, 2, 3, 4] * 2,
             "accuracy": [0.1, 0.2, 0.2, 0.25, 0.5, 0.7, 0.9, 1.0],
@@ -241,7 +241,7 @@ def test_the_overview_agrees_with_the_leaderboard(published: Path, whole: Overvi
         assert standing == table.loc[cell, f"{RANKING_METRIC}_standing"]
     for row in found.ranking:
         own = done[done["calibrator"] == row.calibrator]
-        assert row.places == len(own)
+        assert row.settings == len(own)
         assert row.brier.value == pytest.approx(own["value"].mean())
         assert row.errors["signed_error"].value == pytest.approx(table.loc[own.index, "signed_error"].mean())
         assert row.gain is not None
@@ -263,7 +263,7 @@ def test_a_grid_without_best_of_n_has_no_share_of_it(published: Path, tmp_path: 
         assert row.gain.samples.low < 20.0 < row.gain.samples.high
 
 
-def test_places_with_other_budgets_have_their_own_share(published: Path, whole: Overview, tmp_path: Path) -> None:
+def test_settings_with_other_budgets_have_their_own_share(published: Path, whole: Overview, tmp_path: Path) -> None:
     shutil.copy(published, tmp_path / "copy.duckdb")
     with duckdb.connect(str(tmp_path / "copy.duckdb")) as connection:
         connection.execute(
@@ -281,7 +281,7 @@ def test_places_with_other_budgets_have_their_own_share(published: Path, whole: 
         assert row.gain.to_best_of_n == old.gain.to_best_of_n
 
 
-def test_findings_are_about_the_places_of_the_best_calibrator(published: Path, whole: Overview, tmp_path: Path) -> None:
+def test_findings_are_about_settings_of_the_best_calibrator(published: Path, whole: Overview, tmp_path: Path) -> None:
     shutil.copy(published, tmp_path / "copy.duckdb")
     with duckdb.connect(str(tmp_path / "copy.duckdb")) as connection:
         connection.execute("DELETE FROM cells WHERE calibrator = 'isotonic' AND llm = 'strong'")
@@ -301,14 +301,14 @@ def test_findings_are_about_the_places_of_the_best_calibrator(published: Path, w
 
 def test_filters_recompute_the_ranking(published: Path, whole: Overview) -> None:
     part = overview(published, llm=["strong"], dataset=["nano-aime"])
-    assert (whole.places, part.places) == (4, 1)
+    assert (whole.settings, part.settings) == (4, 1)
     assert set(part.cells["llm"]) == {"strong"}
-    # The cell of isotonic regression failed at this place.
+    # The cell of isotonic regression failed at this setting.
     assert [row.calibrator for row in part.ranking] == ["temperature", "uncalibrated"]
     assert part.counts["failed"] == 1
 
 
-def test_names_without_places_give_an_empty_overview(published: Path) -> None:
+def test_names_without_settings_give_an_empty_overview(published: Path) -> None:
     empty = overview(published, prm=["no such PRM"])
     assert empty.ranking == ()
     assert cards(empty) == ()

@@ -17,16 +17,16 @@ FIXED, *RULES = [Entry("best-of-n"), Entry("a"), Entry("b")]
 
 
 def rivals(
-    *curves: Callable[[Floats, int], Floats], questions: int = 100, places: int = 2, seed: int = 3
+    *curves: Callable[[Floats, int], Floats], questions: int = 100, settings: int = 2, seed: int = 3
 ) -> list[FixedRivals]:
-    """Return places whose entries have the accuracy ``curve(chances, budget)``; the first one is the fixed setting."""
+    """Return settings whose entries have the accuracy ``curve(chances, budget)``; the first one has a fixed n."""
     random = np.random.default_rng(seed)
     rows, one = [], []
-    for place in range(places):
+    for setting in range(settings):
         chances = random.beta(1, 3, questions)
         own = {
             "dataset": "d",
-            "llm": str(place),
+            "llm": str(setting),
             "prm": "p",
             "question_id": np.arange(questions),
         }
@@ -81,8 +81,8 @@ def test_equal_rules_that_only_noise_separates_save_nothing_on_other_questions()
         def noisy(chances: Floats, samples: int, random: np.random.Generator = random) -> Floats:
             return np.clip(fixed(chances, samples) + random.normal(0, 0.3, len(chances)), 0, 1)
 
-        places = rivals(noisy, *[noisy] * 20, questions=60, places=1)
-        own = saving(places, range(1, 21), [FIXED, *[Entry(f"{number}") for number in range(20)]])
+        noisy_rivals = rivals(noisy, *[noisy] * 20, questions=60, settings=1)
+        own = saving(noisy_rivals, range(1, 21), [FIXED, *[Entry(f"{number}") for number in range(20)]])
         assert own is not None
         shares.append(own.share.value)
     assert np.mean(shares) < 0.1
@@ -94,7 +94,7 @@ def test_the_interval_contains_the_saving_of_the_best_of_equal_rules() -> None:
     def equal(chances: Floats, samples: int) -> Floats:
         return fixed(chances, 1 + (samples - 1) * 1.5)
 
-    questions, truth = 40, found(equal, questions=5_000, places=1).share.value
+    questions, truth = 40, found(equal, questions=5_000, settings=1).share.value
     entries, contained = [FIXED, *[Entry(f"{number}") for number in range(8)]], 0
     for seed in range(40):
         random = np.random.default_rng(seed)
@@ -104,7 +104,7 @@ def test_the_interval_contains_the_saving_of_the_best_of_equal_rules() -> None:
             return equal(chances, samples) + noise * (1 - 1 / samples)
 
         rules = [partial(noisy, noise=noise) for noise in own]
-        share = saving(rivals(fixed, *rules, questions=questions, places=1, seed=seed), range(1, 9), entries)
+        share = saving(rivals(fixed, *rules, questions=questions, settings=1, seed=seed), range(1, 9), entries)
         assert share is not None
         contained += share.share.low <= truth <= share.share.high
     assert contained >= 37

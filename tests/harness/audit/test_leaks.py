@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 
 from prmcal.arrays import Bools, Floats, Floats32
-from prmcal.db.metrics import PLACE
+from prmcal.db.metrics import SETTING
 from prmcal.db.overview.ranking import fixed_rivals
 from prmcal.harness.audit import estimates
 from prmcal.harness.audit.scored import rows_of
@@ -87,8 +87,8 @@ def test_the_best_fixed_setting_is_chosen_on_other_questions() -> None:
     table = random.integers(0, 2, (100, QUESTIONS)).astype(np.float64)
     assert table.mean(axis=1).max() > 0.57
     frame = pd.DataFrame(table).melt(ignore_index=False, var_name="question_id").reset_index(names="entry")
-    place = dict.fromkeys(PLACE, "one")
-    one = pd.DataFrame(columns=[*PLACE, "question_id", "accuracy"]).astype({"accuracy": float})
+    place = dict.fromkeys(SETTING, "one")
+    one = pd.DataFrame(columns=[*SETTING, "question_id", "accuracy"]).astype({"accuracy": float})
     (rivals,) = fixed_rivals(frame.assign(**place, budget=1), range(100), one)
     assert rivals.rivals[1].mean() == pytest.approx(0.5, abs=0.07)
 

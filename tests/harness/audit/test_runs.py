@@ -1,4 +1,4 @@
-"""The folder of a run is audited as the run measured it, and a run with several places asks which."""
+"""The folder of a run is audited as the run measured it, and a run with several settings asks which."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_it_measures_what_the_leaderboard_shows(run: Path) -> None:
     assert "LLM weak" in found.scored.reading[0]
 
 
-def test_several_places_are_an_error_that_names_the_choice(run: Path, prmcal: Prmcal) -> None:
+def test_several_settings_are_an_error_that_names_the_choice(run: Path, prmcal: Prmcal) -> None:
     done = prmcal("audit", run)
     assert done.returncode == 2
     assert "llm strong, weak. Choose one, such as --only llm=strong" in done.stderr

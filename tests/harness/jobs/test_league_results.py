@@ -33,7 +33,7 @@ STRATEGIES = [
     "oracle IAS",
     "fixed n of equal cost",
 ]
-PLACE = {"dataset": "synthetic-questions", "llm": "weak", "prm": "verifier"}
+SETTING = {"dataset": "synthetic-questions", "llm": "weak", "prm": "verifier"}
 
 
 @pytest.fixture(scope="module")
@@ -85,7 +85,7 @@ def test_entries_are_strategies_with_a_curve_and_their_calibrators(found: League
         "best-of-n + IAS with uncalibrated",
         "best-of-n + IAS with isotonic",
     }
-    assert found.places == 2 and found.budgets == (POOL,)
+    assert found.settings == 2 and found.budgets == (POOL,)
     assert [row.entry.name for row in found.rows if row.rank is None] == ["oracle IAS"]
 
 
@@ -119,7 +119,7 @@ def pool(database: Path, llm: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def test_points_are_those_of_the_strategy_and_begin_with_one_sample(database: Path, cells: pd.DataFrame) -> None:
-    points = league_points(database, **PLACE)
+    points = league_points(database, **SETTING)
     correct, _ = pool(database, "weak")
     for _, curve in points.groupby("cell_id"):
         assert curve["samples"].is_monotonic_increasing
@@ -130,7 +130,7 @@ def test_points_are_those_of_the_strategy_and_begin_with_one_sample(database: Pa
     assert errors["best-of-n"] == 0 <= errors["first good enough"] < 0.02
 
 
-def test_means_over_places_and_tests_are_those_of_the_cells(database: Path, cells: pd.DataFrame, found: League) -> None:
+def test_means_over_settings_and_tests_are_those_of_cells(database: Path, cells: pd.DataFrame, found: League) -> None:
     with engine_for(database, read_only=True).connect() as connection:
         tests = pd.read_sql(sa.select(Comparison).where(Comparison.metric == "area"), connection)
     tests = tests[tests["leaderboard"] == "league"]
@@ -152,9 +152,9 @@ def test_means_over_places_and_tests_are_those_of_the_cells(database: Path, cell
         )
 
 
-def test_a_filter_keeps_places_and_entries(database: Path) -> None:
+def test_a_filter_keeps_settings_and_entries(database: Path) -> None:
     weak = league(database, llm=["weak"])
-    assert weak.places == 1 and {row.places for row in weak.rows} == {1}
+    assert weak.settings == 1 and {row.settings for row in weak.rows} == {1}
     names = {row.entry.name for row in league(database, calibrator=["isotonic"]).rows}
     assert "best-of-n + IAS with uncalibrated" not in names and "best-of-n" in names
 
@@ -173,7 +173,7 @@ def test_the_command_says_who_is_ahead_and_exports_all_digits(folder: Path, prmc
 def test_the_yardstick_is_the_best_fixed_setting_that_other_questions_choose(
     cells: pd.DataFrame, database: Path, found: League
 ) -> None:
-    """One place at a time and one budget at a time, with one sample and best-of-n as fixed settings."""
+    """One setting at a time and one budget at a time, with one sample and best-of-n as fixed rules."""
     with engine_for(database, read_only=True).connect() as connection:
         values = pd.read_sql(sa.select(QuestionResult), connection)
     budgets = (2, 4, 8, 16)

@@ -114,7 +114,7 @@ def test_the_ranking_is_that_of_the_overview(opened: prmcal.Run) -> None:
     baseline = table.set_index("calibrator").loc[overview.baseline]
     assert baseline.isna()["cut"]
     llm = overview.cells["llm"].iloc[0]
-    assert opened.ranking(llm=llm)["places"].max() < table["places"].max()
+    assert opened.ranking(llm=llm)["settings"].max() < table["settings"].max()
 
 
 def test_a_cell_is_named_by_number_id_or_part(opened: prmcal.Run) -> None:

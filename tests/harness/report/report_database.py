@@ -58,14 +58,14 @@ def build(
     with writer.transaction() as transaction:
         transaction.record(rows)
         for number, (dataset, prm, llm) in enumerate(itertools.product(datasets, prms, llms)):
-            place: dict[str, Any] = {"number": number, "dataset": dataset, "prm": prm, "llm": llm}
+            setting: dict[str, Any] = {"number": number, "dataset": dataset, "prm": prm, "llm": llm}
             status: dict[str, Any] = {"failed": failed, "pending": pending, "reason": reason}
-            _place(transaction, directory / "files", calibrators, **place, **status)
+            _setting_rows(transaction, directory / "files", calibrators, **setting, **status)
     writer.publish()
     return directory
 
 
-def _place(
+def _setting_rows(
     transaction: Transaction,
     folder: Path,
     calibrators: Sequence[str],

@@ -183,8 +183,8 @@ def test_latex_sets_the_tables(tmp_path: Path) -> None:
 def test_figure_2_has_the_histograms_of_the_database(results: Path, report: Path) -> None:
     rows = pd.DataFrame(rows_of(report / "figure-2.csv"))
     bars = error_histograms(published_path(results)).set_index("cell_id")["count"]
-    for place, here in rows.groupby(["dataset", "prm", "llm"]):
-        dataset, prm, llm = map(str, place)
+    for setting, here in rows.groupby(["dataset", "prm", "llm"]):
+        dataset, prm, llm = map(str, setting)
         name = cell_id("calibration", llm, dataset, prm=prm, calibrator="uncalibrated")
         counts = bars[name]
         drawn = here.loc[here["share"] != "", "share"].astype(float)
