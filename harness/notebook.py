@@ -76,10 +76,10 @@ class Run:
         -------
         DataFrame
             Columns calibrator, rank, rank_low, rank_high, mean_rank, settings, lowest (settings with the lowest score),
-            wins, ties, losses, brier (corrected Brier score), cut (the share by which it lowers the baseline's score),
-            the other main metrics, ias_accuracy, ias_samples, ias_share (samples divided by N), ias_to_best_of_n and
-            ias_to_equal_cost (differences of accuracy), fit_seconds and citation. Values have their 95% interval in
-            ``<column>_low`` and ``<column>_high``. What was not measured is NaN.
+            wins, ties, losses, brier (corrected Brier score), brier_reduction (by which share it is below that of the
+            baseline), the other main metrics, ias_accuracy, ias_samples, ias_share (samples divided by N),
+            ias_to_best_of_n and ias_to_equal_cost (differences of accuracy), fit_seconds and citation. Values have
+            their 95% interval in ``<column>_low`` and ``<column>_high``. What was not measured is NaN.
         """
         return ranking_frame(overview(self._published, **_listed(names)))
 

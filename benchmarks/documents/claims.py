@@ -179,9 +179,9 @@ def claims(figures: Figures) -> str:
             f"Not possible: no hidden states. Isotonic regression takes the Brier score of all prefixes of {QWEN} from "
             f"{measured(before, 'brier')} to {measured(after, 'brier')} (n = {before['questions']}).",
             "A fit to 80 solutions [changed little](../reference/measured-on-a-gpu.md#smollm).",
-            f"A cut of {100 * papers['cut']:.0f}% [{100 * papers['cut_low']:.0f}, {100 * papers['cut_high']:.0f}] of "
-            f"the corrected Brier score (n = 100 and 60); lower than all three {at['lora']}. `beta-binomial`, which is "
-            "no part of the paper, is not worse.",
+            f"A Brier reduction of {100 * papers['brier_reduction']:.0f}% [{100 * papers['brier_reduction_low']:.0f}, "
+            f"{100 * papers['brier_reduction_high']:.0f}] (n = 100 and 60); lower than all three {at['lora']}. "
+            "`beta-binomial`, which is no part of the paper, is not worse.",
             "`prmcal run published`: about four hours of an H100.",
         ),
         (

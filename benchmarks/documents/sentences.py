@@ -106,15 +106,16 @@ def _findings(figures: Figures) -> str:
     rows = figures.ranking.set_index("calibrator")
     raw, papers = rows.loc[_RAW], rows.loc[_PAPERS]
     assert raw["signed_error_low"] > 0, "uncalibrated scores are too high"
-    best = rows[rows["rank_low"] == 1].sort_values("cut", ascending=False)
-    cuts = " and ".join(f"`{name}` by {_percents(row, 'cut')}" for name, row in best.head(2).iterrows())
-    also = "" if _PAPERS in best.index[:2] else f", and the paper's `{_PAPERS}` by {_percents(papers, 'cut')}"
+    best = rows[rows["rank_low"] == 1].sort_values("brier_reduction", ascending=False)
+    key = "brier_reduction"
+    reductions = " and ".join(f"`{name}` by {_percents(row, key)}" for name, row in best.head(2).iterrows())
+    also = "" if _PAPERS in best.index[:2] else f", and the paper's `{_PAPERS}` by {_percents(papers, key)}"
     first = figures.league.iloc[0]
     at = nano_settings(figures)
     gains = "no rule clearly gains" if first["area_gain_low"] <= 0 else "some rules gain"
     sentences = (
         f"Raw scores are too high by {measured(raw, 'signed_error')} on average, {at['too high']}.",
-        f"The best calibrators lower the corrected Brier score: {cuts}{also}.",
+        f"The best calibrators lower the corrected Brier score: {reductions}{also}.",
         f"Best-of-n with IAS and `{_PAPERS}` takes {measured(papers, 'ias_samples', 1)} of 64 samples. Its accuracy "
         f"differs by {_points(papers, 'ias_to_best_of_n')} points from best-of-64, and by "
         f"{_points(papers, 'ias_to_equal_cost')} from a fixed n of the same cost.",

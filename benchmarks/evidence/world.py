@@ -170,7 +170,7 @@ def aims(table: pd.DataFrame) -> list[Aim]:
             bool(llms["always"].between(0.05, 0.20).any()),
         ),
         Aim(
-            "cut of the Brier score by isotonic regression, on nano-math",
+            "Brier reduction by isotonic regression, on nano-math",
             "15% to 45%",
             "23% (MATH)",
             f"{cut:.0%}",

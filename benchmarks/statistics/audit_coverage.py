@@ -4,8 +4,8 @@ python -m benchmarks.statistics.audit_coverage [WORLDS [SCORER...]]
 
 A world has questions with four solutions each, outcomes, and scores that are a bent and shifted version of the chance
 of success. The truth is taken over 4,000 further questions, whose chances are known: of the signed error, its mean; of
-the AUC within questions, that of those with both outcomes; of the cut of the Brier score, what the calibrators of the
-five folds cut there, on average. In parentheses is the share of intervals that lie above the truth. A number that the
+the AUC within questions, that of those with both outcomes; of the Brier reduction, that by the calibrators of the five
+folds there, on average. In parentheses is the share of intervals that lie above the truth. A number that the
 audit does not tell is no interval. The last column is the share of audits that say that a calibrator helps.
 """
 
@@ -102,19 +102,19 @@ class Truth:
         self.signed_error = float((self.rows.reward - self.chance).mean())
         self.order = float(estimates.areas_within(audited(many).solutions).mean())
 
-    def cut(self, name: str, rows: Rows, chosen: Bools | slice = slice(None)) -> float:
-        """Return the cut of the Brier score by a calibrator that is fitted to some rows."""
+    def reduction(self, name: str, rows: Rows, chosen: Bools | slice = slice(None)) -> float:
+        """Return the Brier reduction by a calibrator that is fitted to some rows."""
         if not name:
             return 0.0
         after = predicted(fitted(name, rows, chosen), self.rows)
         return float(((self.rows.reward - self.chance) ** 2 - (after - self.chance) ** 2).mean())
 
-    def cut_of_folds(self, rows: Rows) -> float:
-        """Return the mean cut by the calibrators of the folds, each fitted to the others."""
+    def reduction_of_folds(self, rows: Rows) -> float:
+        """Return the mean reduction by the calibrators of the folds, each fitted to the others."""
         folds = list(estimates.chosen_in_folds(rows))
         return float(
             np.average(
-                [self.cut(name, rows, ~held) for held, name in folds],
+                [self.reduction(name, rows, ~held) for held, name in folds],
                 weights=[held.sum() for held, _ in folds],
             )
         )
@@ -130,21 +130,22 @@ def row(truth: Truth, questions: int, worlds: int) -> str:
         if found.order is not None and found.order.questions >= estimates.LEAST_MIXED:
             numbers.append(("order", found.order, truth.order))
         if found.informative >= estimates.LEAST_INFORMATIVE:
-            numbers.append(("cut", found.gain, truth.cut_of_folds(rows)))
+            numbers.append(("reduction", found.gain, truth.reduction_of_folds(rows)))
         for kind, number, value in numbers:
             inside[kind].append(number.low <= value <= number.high)
             above[kind].append(number.low > value)
         seen.append(found.is_repaired)
     cells = [
         f"{np.mean(inside[kind]):.3f} ({np.mean(above[kind]):.3f}), n = {len(inside[kind])}" if inside[kind] else "-"
-        for kind in ("error", "order", "cut")
+        for kind in ("error", "order", "reduction")
     ]
     return f"| {truth.scorer.name} | {questions} | {' | '.join(cells)} | {np.mean(seen):.2f} |"
 
 
 def main() -> None:
     worlds = int(sys.argv[1]) if len(sys.argv) > 1 else WORLDS
-    print("| scores | questions | signed error | AUC | cut | repaired |\n| --- | --- | --- | --- | --- | --- |")
+    print("| scores | questions | signed error | AUC | Brier reduction | repaired |")
+    print("| --- " * 6 + "|")
     for scorer in (each for each in SCORERS if each.name in (sys.argv[2:] or [each.name])):
         truth = Truth(scorer)
         for questions in QUESTIONS:

@@ -6,7 +6,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from prmcal.db.overview.competition import Cell, Competition, Row
+from prmcal.db.overview.competition import CellEstimate, Competition, Row
 from prmcal.db.overview.types import League, Overview
 from prmcal.db.text import answer, overview
 from prmcal.db.text.board import Board
@@ -199,7 +199,7 @@ def _lines(board: Competition, rows: Sequence[Row], link: Link) -> list[dict[str
     return lines
 
 
-def _heat_cell(board: Competition, cell: Cell | None, link: Link) -> dict[str, Any]:
+def _heat_cell(board: Competition, cell: CellEstimate | None, link: Link) -> dict[str, Any]:
     if cell is None:
         return {"text": "", "title": "The grid does not have this cell.", "link": "", "step": None}
     found: dict[str, Any] = {"link": link(cell.cell_id), "step": None}

@@ -15,11 +15,11 @@ import pandas as pd
 from prmcal.db.metrics import RANKING_METRIC, SETTING
 from prmcal.db.overview import ranking, reading
 from prmcal.db.overview.query import league, overview
-from prmcal.db.overview.types import UNKNOWN, Outcomes, Overview, Quantity, Rank, levels_of
+from prmcal.db.overview.types import Outcomes, Overview, Rank, levels_of
 from prmcal.db.queries.cells import Names, with_role
 from prmcal.db.queries.leaderboard import leaderboard
 from prmcal.db.reader import Source, connection_of
-from prmcal.db.statistics.intervals import error_interval
+from prmcal.db.statistics.intervals import UNKNOWN, Estimate, error_interval
 
 Kind = Literal["calibrator", "prm", "llm", "strategy"]
 """What the rows are."""
@@ -29,14 +29,11 @@ _POINTS = 0.1  # a gain that is as dark as no error at all
 
 
 @dataclass(frozen=True)
-class Cell:
+class CellEstimate(Estimate):
     """The value of a row at a setting."""
 
     cell_id: str
     status: str
-    value: float
-    low: float
-    high: float
     standing: str | None
     """"best", "tied" or "worse" by paired tests; None without tests."""
     ratio: float
@@ -50,12 +47,12 @@ class Row:
     name: str
     rank: Rank | None
     """None for what does not compete."""
-    mean: Quantity | None
+    mean: Estimate | None
     """What is drawn: the share of the Brier score that a calibrator removes, the mean Brier score of a PRM or an LLM,
     or the gain of a strategy over a fixed n of equal cost. None for the reference, which has none."""
     outcomes: Outcomes | None
     """Wins, ties and losses of paired tests; None without tests."""
-    cells: Mapping[tuple[str, ...], Cell]
+    cells: Mapping[tuple[str, ...], CellEstimate]
     """By setting."""
 
 
@@ -94,29 +91,29 @@ def competition(source: Source, kind: Kind = "calibrator", **names: Unpack[Names
     return _strategies(source, names) if kind == "strategy" else _models(source, kind, names)
 
 
-def of_calibrators(found: Overview, kept: Sequence[str] | None = None) -> Competition:
-    """Return the leaderboard of the calibrators, or of those `kept`, from their ranking."""
-    cells = _cells(found.cells, "calibrator", SETTING)
+def of_calibrators(ranked: Overview, names: Sequence[str] | None = None) -> Competition:
+    """Return the leaderboard of the calibrators, or of those with these `names`, from their ranking."""
+    cells = _cells(ranked.cells, "calibrator", SETTING)
     rows = [
-        Row(each.calibrator, each, each.cut, each.outcomes, cells.get(each.calibrator, {}))
-        for each in found.ranking
-        if kept is None or each.calibrator in (*kept, found.baseline)
+        Row(row.calibrator, row, row.brier_reduction, row.outcomes, cells.get(row.calibrator, {}))
+        for row in ranked.ranking
+        if names is None or row.calibrator in (*names, ranked.baseline)
     ]
-    ranked = {row.name for row in rows}
+    ranked_names = {row.name for row in rows}
     # A calibrator of which nothing was measured yet, or without a rival.
-    rows += [Row(name, None, None, None, own) for name, own in cells.items() if name not in ranked and not kept]
-    reference = next((row for row in rows if row.name == found.baseline), None)
-    others = tuple(row for row in rows if row is not reference)
-    return Competition("calibrator", tuple(SETTING), _settings(found.cells, SETTING), others, reference)
+    rows += [Row(name, None, None, None, cells[name]) for name in cells if name not in ranked_names and not names]
+    reference = next((row for row in rows if row.name == ranked.baseline), None)
+    rivals = tuple(row for row in rows if row is not reference)
+    return Competition("calibrator", tuple(SETTING), _settings(ranked.cells, SETTING), rivals, reference)
 
 
-def before_and_after(found: Overview) -> dict[tuple[str, ...], dict[str, str]]:
+def before_and_after(ranked: Overview) -> dict[tuple[str, ...], dict[str, str]]:
     """Return two cells of each setting, by calibrator: the uncalibrated scores, and the first of the ranking there."""
-    order = [found.baseline, *(row.calibrator for row in found.ranking if row.calibrator != found.baseline)]
-    done = found.cells[found.cells["status"] == "done"]
+    order = [ranked.baseline, *(row.calibrator for row in ranked.ranking if row.calibrator != ranked.baseline)]
+    done = ranked.cells[ranked.cells["status"] == "done"]
     return {
-        names: own.set_index("calibrator")["cell_id"].reindex(order).dropna().head(2).to_dict()
-        for names, own in done.groupby(SETTING, sort=False)
+        names: cells.set_index("calibrator")["cell_id"].reindex(order).dropna().head(2).to_dict()
+        for names, cells in done.groupby(SETTING, sort=False)
     }
 
 
@@ -125,37 +122,37 @@ def _models(source: Source, kind: Kind, names: Names) -> Competition:
     kinds = [name for name in SETTING if name != kind]
     with connection_of(source) as connection:
         scores = next(iter(names.get("calibrator") or with_role(connection, "baseline")), None)
-        chosen: Any = {**names, "calibrator": None if scores is None else [scores]}
-        cells = leaderboard(connection, "calibration", **chosen)
+        filters: Any = {**names, "calibrator": None if scores is None else [scores]}
+        cells = leaderboard(connection, "calibration", **filters)
         done = cells[cells["status"] == "done"]
-        placed = done[["cell_id", *SETTING, "calibrator"]]
-        values = reading.question_values(connection, placed, [RANKING_METRIC], [*SETTING, "calibrator"])
+        done_cells = done[["cell_id", *SETTING, "calibrator"]]
+        values = reading.question_values(connection, done_cells, [RANKING_METRIC], [*SETTING, "calibrator"])
     # The names of the rows and of the calibrator change their roles, so that the others compete at a setting.
     swapped = values.assign(**{kind: values["calibrator"], "calibrator": values[kind].astype(str)})
     ranks = ranking.rank_by_means(swapped, "calibrator")
     means = ranking.means_over_settings(swapped, "calibrator", error_interval) if len(values) else {}
     columns = {RANKING_METRIC: "value", f"{RANKING_METRIC}_low": "low", f"{RANKING_METRIC}_high": "high"}
-    shown = cells.rename(columns=columns).assign(standing=None)
-    shown["ratio"] = shown["value"] / shown.groupby(kinds)["value"].transform("mean")
-    by_name = _cells(shown, kind, kinds)
+    with_values = cells.rename(columns=columns).assign(standing=None)
+    with_values["ratio"] = with_values["value"] / with_values.groupby(kinds)["value"].transform("mean")
+    by_name = _cells(with_values, kind, kinds)
     ordered = [*ranks, *(name for name in by_name if name not in ranks)]
     rows = tuple(Row(name, ranks.get(name), means.get(name), None, by_name.get(name, {})) for name in ordered)
     return Competition(kind, tuple(kinds), _settings(cells, kinds), rows, None, scores)
 
 
 def _strategies(source: Source, names: Names) -> Competition:
-    found, cells = league(source, **names), leaderboard(source, "league", **names)
-    levels = levels_of(row.entry for row in found.rows)
+    ranked, cells = league(source, **names), leaderboard(source, "league", **names)
+    levels = levels_of(row.entry for row in ranked.rows)
     by_entry: dict[Any, Any] = {}
-    if len(found.rows):
+    if len(ranked.rows):
         columns = {"area_gain": "value", "area_gain_low": "low", "area_gain_high": "high"}
         standing = cells["area_gain_standing"]
-        shown = cells.rename(columns=columns).assign(standing=standing, ratio=1 - cells["area_gain"] / _POINTS)
-        level = [f"{value:g}" if value == value else "" for value in shown["level"].astype(float)]
-        shown["name"] = list(zip(shown["strategy"], shown["calibrator"].fillna(""), level, strict=True))
-        by_entry = _cells(shown, "name", SETTING)
+        with_values = cells.rename(columns=columns).assign(standing=standing, ratio=1 - cells["area_gain"] / _POINTS)
+        level = [f"{value:g}" if value == value else "" for value in with_values["level"].astype(float)]
+        with_values["name"] = list(zip(cells["strategy"], cells["calibrator"].fillna(""), level, strict=True))
+        by_entry = _cells(with_values, "name", SETTING)
     rows = []
-    for row in found.rows:
+    for row in ranked.rows:
         entry = row.entry
         key = (entry.strategy, entry.calibrator, "" if entry.level is None else f"{entry.level:g}")
         rows.append(Row(f"{entry.name}{levels[entry]}", row.rank, row.gain, row.outcomes, by_entry.get(key, {})))
@@ -170,30 +167,30 @@ def _names(row: Mapping[Any, Any], kinds: Sequence[str]) -> tuple[str, ...]:
     return tuple(row[kind] if isinstance(row[kind], str) else "" for kind in kinds)
 
 
-def _cells(cells: pd.DataFrame, name: str, kinds: Sequence[str]) -> dict[Any, dict[tuple[str, ...], Cell]]:
+def _cells(cells: pd.DataFrame, name: str, kinds: Sequence[str]) -> dict[Any, dict[tuple[str, ...], CellEstimate]]:
     """Return the cells of each row by setting."""
     numbers = ("value", "low", "high", "ratio")
-    by_name: dict[Any, dict[tuple[str, ...], Cell]] = {}
+    by_name: dict[Any, dict[tuple[str, ...], CellEstimate]] = {}
     for row in cells.to_dict("records"):
         values = {key: math.nan if row[key] is None else float(row[key]) for key in numbers}
         standing = row["standing"] if isinstance(row["standing"], str) else None
-        cell = Cell(row["cell_id"], row["status"], standing=standing, **values)
+        cell = CellEstimate(cell_id=row["cell_id"], status=row["status"], standing=standing, **values)
         by_name.setdefault(row[name], {})[_names(row, kinds)] = cell
     return by_name
 
 
-def competition_frame(found: Competition) -> pd.DataFrame:
+def competition_frame(board: Competition) -> pd.DataFrame:
     """Return a leaderboard with a row for each competitor, and its value at each setting in a column of its own.
 
     The columns are the kind of the rows, rank_low, rank_high, mean, mean_low, mean_high, and a column for each
     setting, whose names are joined by slashes.
     """
     rows = []
-    for row in (*([found.reference] if found.reference else []), *found.rows):
-        cells = {"/".join(filter(None, names)): row.cells.get(names) for names in found.settings}
+    for row in (*([board.reference] if board.reference else []), *board.rows):
+        cells = {"/".join(filter(None, names)): row.cells.get(names) for names in board.settings}
         rows.append(
             {
-                found.kind: row.name,
+                board.kind: row.name,
                 "rank_low": row.rank.rank_low if row.rank else None,
                 "rank_high": row.rank.rank_high if row.rank else None,
                 **(row.mean or UNKNOWN).columns("mean"),

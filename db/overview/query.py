@@ -13,7 +13,7 @@ from prmcal.db.overview import ranking, reading, types
 from prmcal.db.queries.cells import Names, SettingNames, kept, metrics, numbered_cells, with_role
 from prmcal.db.queries.health import health
 from prmcal.db.reader import Source, connection_of, frame
-from prmcal.db.statistics.intervals import bounded_interval, error_interval, gain_interval
+from prmcal.db.statistics.intervals import UNKNOWN, bounded_interval, error_interval, gain_interval
 from prmcal.db.statistics.paired import standings
 from prmcal.db.tables import Cell, Job, LeaguePoint, Run
 
@@ -27,44 +27,44 @@ def overview(source: Source, **names: Unpack[SettingNames]) -> types.Overview:
     """
     with connection_of(source) as connection:
         cells = kept(_cells(connection), names)
-        described, baseline = metrics(connection), next(iter(with_role(connection, "baseline")), None)
+        descriptions, baseline = metrics(connection), next(iter(with_role(connection, "baseline")), None)
         calibration = cells[cells["leaderboard"] == "calibration"].drop(columns="leaderboard")
         finished = calibration[calibration["status"] == "done"]
-        placed = finished[["cell_id", *SETTING, "calibrator"]]
-        found = reading.results(connection, placed, [RANKING_METRIC, *OTHER_METRICS])
-        values = _ranking_values(connection, placed)
-        tests = reading.tests_between(connection, placed, RANKING_METRIC, "calibrator")
+        finished_cells = finished[["cell_id", *SETTING, "calibrator"]]
+        results = reading.results(connection, finished_cells, [RANKING_METRIC, *OTHER_METRICS])
+        values = _ranking_values(connection, finished_cells)
+        tests = reading.tests_between(connection, finished_cells, RANKING_METRIC, "calibrator")
         target, gains = reading.read_gains(connection, _scaling_settings(cells))
-        published = reading.citations(connection, "calibrator")
+        citations = reading.citations(connection, "calibrator")
         fits = _fit_seconds(connection, names)
         questions = reading.tested_questions(connection, calibration)
         findings = health(connection, **names)
-        saved = _saving(connection, names)
+        savings = _saving(connection, names)
         status = connection.scalar(sa.select(Run.status).order_by(Run.started_at.desc()).limit(1))
-    shown = _with_values(calibration, found, tests, baseline, described)
+    with_values = _with_values(calibration, results, tests, baseline, descriptions)
     counts = reading.counted_tests(tests, lower_wins=True)
-    base = values[values["calibrator"] == baseline]
-    measured = dict(iter(_of_settings(found, values).groupby("calibrator", observed=True)))
+    baseline_values = values[values["calibrator"] == baseline]
+    by_calibrator = dict(iter(_of_settings(results, values).groupby("calibrator", observed=True)))
     ranked = []
     for name, rank in ranking.rank_by_means(values, "calibrator").items():
-        own = values[values["calibrator"] == name]
-        results = measured.get(name, found.head(0))
+        calibrator_values = values[values["calibrator"] == name]
+        unlike = name != baseline and not baseline_values.empty
         ranked.append(
             types.Standing(
                 **vars(rank),
                 outcomes=counts.get(name, types.Outcomes()),
                 calibrator=name,
-                citation=published.get(name, ""),
-                brier=ranking.mean_over_settings(own, error_interval),
-                cut=None if name == baseline or base.empty else ranking.relative_cut(own, base),
-                errors=ranking.main_errors(results),
+                citation=citations.get(name, ""),
+                brier=ranking.mean_over_settings(calibrator_values, error_interval),
+                brier_reduction=ranking.relative_reduction(calibrator_values, baseline_values) if unlike else None,
+                errors=ranking.main_errors(by_calibrator.get(name, results.head(0))),
                 gain=gains.get(name),
                 fit_seconds=fits.get(name),
             )
         )
     # The baseline at the settings of the first calibrator.
-    first = values[values["calibrator"] == (ranked[0].calibrator if ranked else None)]
-    before = _of_settings(found, base.merge(first[SETTING].drop_duplicates(), on=SETTING))
+    first_values = values[values["calibrator"] == (ranked[0].calibrator if ranked else None)]
+    before = _of_settings(results, baseline_values.merge(first_values[SETTING].drop_duplicates(), on=SETTING))
     return types.Overview(
         settings=len(finished[SETTING].drop_duplicates()),
         questions=questions,
@@ -72,13 +72,13 @@ def overview(source: Source, **names: Unpack[SettingNames]) -> types.Overview:
         running=status == "running",
         baseline=baseline,
         before=ranking.main_errors(before),
-        repair=ranking.cut_of_chosen(values, baseline),
+        repair=ranking.reduction_of_chosen(values, baseline),
         target=target,
         ranking=tuple(ranked),
-        cells=shown,
-        metrics=described,
+        cells=with_values,
+        metrics=descriptions,
         health=findings,
-        saving=saved,
+        saving=savings,
     )
 
 
@@ -91,8 +91,8 @@ def ranked_calibrators(source: Source) -> list[str]:
     return list(ranking.rank_by_means(values, "calibrator"))
 
 
-def _ranking_values(connection: sa.Connection, placed: pd.DataFrame) -> pd.DataFrame:
-    return reading.question_values(connection, placed, [RANKING_METRIC], [*SETTING, "calibrator"])
+def _ranking_values(connection: sa.Connection, cells: pd.DataFrame) -> pd.DataFrame:
+    return reading.question_values(connection, cells, [RANKING_METRIC], [*SETTING, "calibrator"])
 
 
 def _cells(connection: sa.Connection) -> pd.DataFrame:
@@ -105,20 +105,20 @@ def _scaling_settings(cells: pd.DataFrame) -> pd.DataFrame:
     return cells.loc[cells["leaderboard"] == "scaling", SETTING].drop_duplicates().merge(calibration, on=SETTING)
 
 
-def _of_settings(found: pd.DataFrame, ranked: pd.DataFrame) -> pd.DataFrame:
-    return found.merge(ranked[[*SETTING, "calibrator"]].drop_duplicates(), on=[*SETTING, "calibrator"])
+def _of_settings(results: pd.DataFrame, cells: pd.DataFrame) -> pd.DataFrame:
+    return results.merge(cells[[*SETTING, "calibrator"]].drop_duplicates(), on=[*SETTING, "calibrator"])
 
 
 def _with_values(
-    cells: pd.DataFrame, found: pd.DataFrame, compared: pd.DataFrame, baseline: str | None, described: Metrics
+    cells: pd.DataFrame, results: pd.DataFrame, tests: pd.DataFrame, baseline: str | None, descriptions: Metrics
 ) -> pd.DataFrame:
-    measured = found[found["metric"] == RANKING_METRIC].reset_index(drop=True)
-    measured["standing"] = standings(measured, compared, described)
+    ranked_results = results[results["metric"] == RANKING_METRIC].reset_index(drop=True)
+    ranked_results["standing"] = standings(ranked_results, tests, descriptions)
     columns = ["cell_id", "value", "low", "high", "standing"]
-    shown = cells.merge(measured[columns], on="cell_id", how="left")
-    base = shown[shown["calibrator"] == baseline].set_index(SETTING)["value"]
-    of_setting = shown.merge(base.rename("baseline"), left_on=SETTING, right_index=True, how="left")["baseline"]
-    return shown.assign(ratio=shown["value"] / of_setting.to_numpy())
+    with_values = cells.merge(ranked_results[columns], on="cell_id", how="left")
+    baseline_values = with_values[with_values["calibrator"] == baseline].set_index(SETTING)["value"]
+    compared = with_values.merge(baseline_values.rename("baseline"), left_on=SETTING, right_index=True, how="left")
+    return with_values.assign(ratio=with_values["value"] / compared["baseline"].to_numpy())
 
 
 def _fit_seconds(connection: sa.Connection, names: SettingNames) -> dict[str, float]:
@@ -126,29 +126,29 @@ def _fit_seconds(connection: sa.Connection, names: SettingNames) -> dict[str, fl
     fits = sa.select(Job.llm, Job.prm, Job.calibrator, Job.job_key, Job.seconds).where(
         Job.kind == "fit", Job.status == "done", Job.calibrator.is_not(None)
     )
-    found = kept(frame(connection, fits), {**names, "dataset": None})
-    found = found.drop_duplicates(["calibrator", "job_key"])
+    rows = kept(frame(connection, fits), {**names, "dataset": None}).drop_duplicates(["calibrator", "job_key"])
     # The sum is exact. That of the database depends on the order of its rows.
-    return {str(name): math.fsum(own) / len(own) for name, own in found.groupby("calibrator")["seconds"]}
+    return {str(name): math.fsum(times) / len(times) for name, times in rows.groupby("calibrator")["seconds"]}
 
 
-def ranking_frame(found: types.Overview) -> pd.DataFrame:
+def ranking_frame(ranked: types.Overview) -> pd.DataFrame:
     """Return the ranking with one row per calibrator, the best first. What was not measured is missing.
 
-    The columns are calibrator, rank, rank_low, rank_high, mean_rank, settings, lowest, wins, ties, losses, brier, cut,
-    the other main metrics of the calibration leaderboard, ias_accuracy, ias_samples, ias_share, ias_to_best_of_n,
-    ias_to_equal_cost, fit_seconds and citation: see :class:`prmcal.db.overview.types.Standing` and
-    :class:`prmcal.db.overview.types.Gain`. A ``Quantity`` has two columns more, ``<column>_low`` and ``<column>_high``.
+    The columns are calibrator, rank, rank_low, rank_high, mean_rank, settings, lowest, wins, ties, losses, brier,
+    brier_reduction, the other main metrics of the calibration leaderboard, ias_accuracy, ias_samples, ias_share,
+    ias_to_best_of_n, ias_to_equal_cost, fit_seconds and citation: see :class:`prmcal.db.overview.types.Standing` and
+    :class:`prmcal.db.overview.types.Gain`. A ``Estimate`` has two columns more, ``<column>_low`` and ``<column>_high``.
     """
-    return pd.DataFrame([_row(each) for each in found.ranking])
+    return pd.DataFrame([_row(standing) for standing in ranked.ranking])
 
 
 def _row(standing: types.Standing) -> dict[str, Any]:
-    parts = ("accuracy", "samples", "share", "to_best_of_n", "to_equal_cost")
+    ias_names = ("accuracy", "samples", "share", "to_best_of_n", "to_equal_cost")
     values = {name: getattr(standing, name) for name in _FIRST_COLUMNS}
-    values |= {**vars(standing.outcomes), "brier": standing.brier, "cut": standing.cut or types.UNKNOWN}
-    values |= {name: standing.errors.get(name, types.UNKNOWN) for name in OTHER_METRICS}
-    values |= {f"ias_{part}": getattr(standing.gain, part, None) or types.UNKNOWN for part in parts}
+    values |= {**vars(standing.outcomes), "brier": standing.brier}
+    values |= {"brier_reduction": standing.brier_reduction or UNKNOWN}
+    values |= {name: standing.errors.get(name, UNKNOWN) for name in OTHER_METRICS}
+    values |= {f"ias_{ias_name}": getattr(standing.gain, ias_name, None) or UNKNOWN for ias_name in ias_names}
     seconds = math.nan if standing.fit_seconds is None else standing.fit_seconds
     return types.flat({**values, "fit_seconds": seconds, "citation": standing.citation})
 
@@ -168,16 +168,16 @@ def league(source: Source, **names: Unpack[Names]) -> types.League:
         cells, entries = _league_cells(connection, names)
         findings = health(connection, **names)
         done = cells[cells["status"] == "done"]
-        placed = done[["cell_id", *SETTING, "strategy", "entry"]]
-        values = reading.question_values(connection, placed, _BY_QUESTION, ["cell_id", "metric"])
-        savings = reading.results(connection, placed, ["saving_95"])
-        tests = reading.tests_between(connection, placed, _RANKING, "entry")
+        done_cells = done[["cell_id", *SETTING, "strategy", "entry"]]
+        values = reading.question_values(connection, done_cells, _BY_QUESTION, ["cell_id", "metric"])
+        savings = reading.results(connection, done_cells, ["saving_95"])
+        tests = reading.tests_between(connection, done_cells, _RANKING, "entry")
         error, most = sa.func.max(LeaguePoint.order_error), sa.func.max(LeaguePoint.samples)
         ends = sa.select(LeaguePoint.cell_id, error.label("error"), most.label("most"))
         points = frame(connection, ends.group_by(LeaguePoint.cell_id))
         references, fixed = (with_role(connection, role) for role in ("reference", "fixed"))
-        every = reading.sample_accuracies(connection, placed)
-        published = reading.citations(connection, "strategy")
+        by_n = reading.sample_accuracies(connection, done_cells)
+        citations = reading.citations(connection, "strategy")
         questions = reading.tested_questions(connection, cells)
     errors = points.set_index("cell_id")["error"]
     competing = values[(values["metric"] == _RANKING) & ~values["strategy"].isin(references)]
@@ -188,25 +188,25 @@ def league(source: Source, **names: Unpack[Names]) -> types.League:
         budget: ranking.means_over_settings(values[values["metric"] == name], "entry", bounded_interval)
         for name, budget in _AT.items()
     }
-    compared = ranking.over_best_fixed(_rivals(values, entries, fixed, every))
-    over = ranking.means_over_settings(compared, "entry", gain_interval)
-    without = [number for number, each in enumerate(entries) if each.strategy in references]
-    counts = reading.counted_tests(tests, lower_wins=False, without=without)
+    differences = ranking.over_best_fixed(_rivals(values, entries, fixed, by_n))
+    over_fixed = ranking.means_over_settings(differences, "entry", gain_interval)
+    reference_numbers = [number for number, entry in enumerate(entries) if entry.strategy in references]
+    counts = reading.counted_tests(tests, lower_wins=False, without=reference_numbers)
     rows = []
-    for number, own in done.groupby("entry", sort=False):
+    for number, entry_cells in done.groupby("entry", sort=False):
         entry = entries[number]
         rows.append(
             types.LeagueRow(
                 outcomes=counts.get(number, types.Outcomes()),
                 entry=entry,
-                citation=published.get(entry.strategy, ""),
+                citation=citations.get(entry.strategy, ""),
                 rank=ranks.get(number),
                 gain=gains[number],
-                accuracies={budget: found[number] for budget, found in accuracies.items() if number in found},
-                over_fixed=over.get(number),
+                accuracies={budget: means[number] for budget, means in accuracies.items() if number in means},
+                over_fixed=over_fixed.get(number),
                 saving=ranking.mean_of_ends(savings[savings["entry"] == number]),
-                order_error=float(errors.reindex(own["cell_id"]).max()),
-                settings=len(own),
+                order_error=float(errors.reindex(entry_cells["cell_id"]).max()),
+                settings=len(entry_cells),
             )
         )
     rows.sort(key=lambda row: (row.rank.rank if row.rank else np.inf, -row.gain.value, row.entry.name))
@@ -221,25 +221,25 @@ def league(source: Source, **names: Unpack[Names]) -> types.League:
 
 
 def _rivals(
-    values: pd.DataFrame, entries: list[types.Entry], fixed: Sequence[str], every: pd.DataFrame
+    values: pd.DataFrame, entries: list[types.Entry], fixed: Sequence[str], by_n: pd.DataFrame
 ) -> Iterator[ranking.FixedRivals]:
-    at = values[values["metric"].isin(_AT)]
+    rows = values[values["metric"].isin(_AT)]
     fixed_numbers = [number for number, entry in enumerate(entries) if entry.strategy in fixed]
-    return ranking.fixed_rivals(at.assign(budget=at["metric"].map(_AT)), fixed_numbers, every[every["samples"] == 1])
+    return ranking.fixed_rivals(rows.assign(budget=rows["metric"].map(_AT)), fixed_numbers, by_n[by_n["samples"] == 1])
 
 
 def _saving(connection: sa.Connection, names: Mapping[str, Any]) -> types.Saving | None:
     cells, entries = _league_cells(connection, names)
-    placed = cells.loc[cells["status"] == "done", ["cell_id", *SETTING, "entry"]]
-    if placed.empty:
+    done_cells = cells.loc[cells["status"] == "done", ["cell_id", *SETTING, "entry"]]
+    if done_cells.empty:
         return None
-    values = reading.question_values(connection, placed, list(_AT), ["cell_id", "metric"])
+    values = reading.question_values(connection, done_cells, list(_AT), ["cell_id", "metric"])
     references, fixed = (with_role(connection, role) for role in ("reference", "fixed"))
-    rivals = list(_rivals(values, entries, fixed, reading.sample_accuracies(connection, placed)))
-    out, baseline = {*references, *fixed}, with_role(connection, "baseline")
+    rivals = list(_rivals(values, entries, fixed, reading.sample_accuracies(connection, done_cells)))
+    excluded, raw = {*references, *fixed}, with_role(connection, "baseline")
     # A rule on the rewards as they are shows nothing of what calibration buys.
     rules = [
-        number for number, each in enumerate(entries) if each.strategy not in out and each.calibrator not in baseline
+        number for number, entry in enumerate(entries) if entry.strategy not in excluded and entry.calibrator not in raw
     ]
     return ranking.saving(rivals, rules, entries)
 
@@ -270,22 +270,22 @@ def _league_cells(connection: sa.Connection, names: Mapping[str, Any]) -> tuple[
     columns = ("cell_id", *SETTING, "strategy", "calibrator", "level", "status")
     query = sa.select(*Cell.columns(*columns)).where(Cell.leaderboard == "league")
     query = query.order_by(Cell.cell_id)
-    found = kept(frame(connection, query), names)
-    named = [types.Entry.of(row.strategy, row.calibrator, row.level) for row in found.itertuples()]
-    entries = sorted(set(named), key=lambda entry: (entry.strategy, entry.calibrator, entry.level or 0.0))
+    cells = kept(frame(connection, query), names)
+    row_entries = [types.Entry.of(row.strategy, row.calibrator, row.level) for row in cells.itertuples()]
+    entries = sorted(set(row_entries), key=lambda entry: (entry.strategy, entry.calibrator, entry.level or 0.0))
     numbers = {entry: number for number, entry in enumerate(entries)}
-    return found.assign(entry=np.array([numbers[each] for each in named], dtype=np.int64)), entries
+    return cells.assign(entry=np.array([numbers[entry] for entry in row_entries], dtype=np.int64)), entries
 
 
-def league_frame(found: types.League) -> pd.DataFrame:
+def league_frame(ranked: types.League) -> pd.DataFrame:
     """Return the league with one row per entry, the best first. A reference has no rank.
 
     The columns are strategy, calibrator, level, rank, rank_low, rank_high, mean_rank, settings, wins, ties, losses,
     area_gain, ``accuracy_at_<n>``, over_fixed, saving_95, order_error and citation: see
-    :class:`prmcal.db.overview.types.LeagueRow`. A ``Quantity`` has two columns more, ``<column>_low`` and
+    :class:`prmcal.db.overview.types.LeagueRow`. A ``Estimate`` has two columns more, ``<column>_low`` and
     ``<column>_high``.
     """
-    return pd.DataFrame([_league_row(each) for each in found.rows])
+    return pd.DataFrame([_league_row(row) for row in ranked.rows])
 
 
 def _league_row(row: types.LeagueRow) -> dict[str, Any]:
@@ -296,12 +296,12 @@ def _league_row(row: types.LeagueRow) -> dict[str, Any]:
             "calibrator": row.entry.calibrator or None,
             "level": row.entry.level,
             **{name: getattr(row.rank, name, None) for name in ranks},
-            "mean_rank": row.rank.mean_rank if row.rank else types.UNKNOWN,
+            "mean_rank": row.rank.mean_rank if row.rank else UNKNOWN,
             "settings": row.settings,
             **vars(row.outcomes),
             "area_gain": row.gain,
             **{accuracy_at_name(budget): value for budget, value in row.accuracies.items()},
-            "over_fixed": row.over_fixed or types.UNKNOWN,
+            "over_fixed": row.over_fixed or UNKNOWN,
             "saving_95": row.saving,
             "order_error": row.order_error,
             "citation": row.citation,

@@ -10,13 +10,20 @@ from numpy.typing import NDArray
 
 from prmcal.arrays import Floats
 from prmcal.db.metrics import OTHER_METRICS, SETTING
-from prmcal.db.overview.types import UNKNOWN, Entry, Quantity, Rank, Saving
+from prmcal.db.overview.types import Entry, Rank, Saving
 from prmcal.db.statistics.bootstrap import Bootstrap
-from prmcal.db.statistics.intervals import IntervalRule, percentile_interval, skewed_interval, tail_of_resamples
+from prmcal.db.statistics.intervals import (
+    UNKNOWN,
+    Estimate,
+    IntervalRule,
+    percentile_interval,
+    skewed_interval,
+    tail_of_resamples,
+)
 from prmcal.resamples import weighted_totals
 
 
-def mean_over_settings(values: pd.DataFrame, rule: IntervalRule) -> Quantity:
+def mean_over_settings(values: pd.DataFrame, rule: IntervalRule) -> Estimate:
     """Return the mean over settings of the mean over questions.
 
     `values` has the columns dataset, llm, prm, question_id and value, and at least one row. A setting without
@@ -26,7 +33,7 @@ def mean_over_settings(values: pd.DataFrame, rule: IntervalRule) -> Quantity:
     return means_over_settings(values.assign(all=""), "all", rule)[""]
 
 
-def means_over_settings(values: pd.DataFrame, key: str, rule: IntervalRule) -> dict[Any, Quantity]:
+def means_over_settings(values: pd.DataFrame, key: str, rule: IntervalRule) -> dict[Any, Estimate]:
     """Return :func:`mean_over_settings` of the rows with each value of the column `key`, at once.
 
     The rule is also one for several means at once.
@@ -34,19 +41,19 @@ def means_over_settings(values: pd.DataFrame, key: str, rule: IntervalRule) -> d
     sizes = values.groupby([key, *SETTING], sort=False)["value"].transform("size")
     weighted = values.assign(value=values["value"] / sizes)
     sums = weighted.groupby(["dataset", key, "question_id"], sort=False)["value"].sum()
-    settings = values.drop_duplicates([key, *SETTING]).groupby([key, "dataset"], sort=False).size()
-    found: dict[Any, list[tuple[int, float, float, float]]] = {}
-    for dataset, here in sums.groupby(level="dataset", sort=False):
-        table = here.droplevel("dataset").unstack(key)
+    setting_counts = values.drop_duplicates([key, *SETTING]).groupby([key, "dataset"], sort=False).size()
+    dataset_means: dict[Any, list[tuple[int, float, float, float]]] = {}
+    for dataset, dataset_sums in sums.groupby(level="dataset", sort=False):
+        table = dataset_sums.droplevel("dataset").unstack(key)
         for columns in _alike(table):
-            part = table[columns].dropna().to_numpy(np.float64)
-            counts = np.array([settings[name, dataset] for name in columns])
+            question_sums = table[columns].dropna().to_numpy(np.float64)
+            counts = np.array([setting_counts[name, dataset] for name in columns])
             # The mean of the questions is the mean over the settings of their means.
-            means = part * (len(part) / counts)
+            means = question_sums * (len(question_sums) / counts)
             lows, highs = rule(means)
             for name, count, mean, low, high in zip(columns, counts, means.mean(axis=0), lows, highs, strict=True):
-                found.setdefault(name, []).append((int(count), float(mean), float(low), float(high)))
-    return {name: _recovered(parts) for name, parts in found.items()}
+                dataset_means.setdefault(name, []).append((int(count), float(mean), float(low), float(high)))
+    return {name: _combined(of_datasets) for name, of_datasets in dataset_means.items()}
 
 
 def _alike(table: pd.DataFrame) -> list[list[Any]]:
@@ -57,28 +64,28 @@ def _alike(table: pd.DataFrame) -> list[list[Any]]:
     return list(groups.values())
 
 
-def relative_cut(values: pd.DataFrame, baseline: pd.DataFrame) -> Quantity:
+def relative_reduction(values: pd.DataFrame, baseline: pd.DataFrame) -> Estimate:
     """Return 1 - (mean of `values`) / (mean of `baseline`), where both have the same settings and questions.
 
     Both are as for :func:`mean_over_settings`. The interval is that of the mean of the linearised ratio.
     """
     keys = [*SETTING, "question_id"]
-    both = values.merge(baseline, on=keys, suffixes=("", "_baseline"))
+    pairs = values.merge(baseline, on=keys, suffixes=("", "_baseline"))
     mean, base = (
-        mean_over_settings(both[keys].assign(value=both[name]), skewed_interval).value
+        mean_over_settings(pairs[keys].assign(value=pairs[name]), skewed_interval).value
         for name in ("value", "value_baseline")
     )
     if not base > 0:
         return UNKNOWN
     ratio = mean / base
     # To first order, the ratio of resampled questions is `ratio` plus the mean of these values, which is 0.
-    apart = (both["value"] - ratio * both["value_baseline"]) / base
-    spread = mean_over_settings(both[keys].assign(value=apart), skewed_interval)
-    return Quantity(1 - ratio, 1 - ratio - spread.high, 1 - ratio - spread.low)
+    deviations = (pairs["value"] - ratio * pairs["value_baseline"]) / base
+    spread = mean_over_settings(pairs[keys].assign(value=deviations), skewed_interval)
+    return Estimate(1 - ratio, 1 - ratio - spread.high, 1 - ratio - spread.low)
 
 
-def cut_of_chosen(values: pd.DataFrame, baseline: str | None) -> Quantity | None:
-    """Return :func:`relative_cut` of the calibrators that the other half of the questions chooses, the lowest means.
+def reduction_of_chosen(values: pd.DataFrame, baseline: str | None) -> Estimate | None:
+    """Return :func:`relative_reduction` of the calibrators with the lowest means on the other half of the questions.
 
     So no question chooses the calibrator that it is measured with. The interval is as wide as that of :func:`saving`,
     for the same reason. `values` is as for :func:`rank_by_means`. None without a baseline and a calibrator that were
@@ -92,17 +99,17 @@ def cut_of_chosen(values: pd.DataFrame, baseline: str | None) -> Quantity | None
     if baseline not in means.index or len(means) < 2 or len(means.columns) < 2:
         return None
     others = means.drop(baseline)
-    chosen = rows["half"].map({part: others[1 - part].idxmin() for part in (0, 1)})
+    chosen_names = rows["half"].map({number: others[1 - number].idxmin() for number in (0, 1)})
     names = rows["calibrator"].astype(str)
-    cut = relative_cut(rows[names == chosen], rows[names == baseline])
-    low, high = (cut.value + _DEPENDENT * (end - cut.value) for end in (cut.low, cut.high))
-    return Quantity(cut.value, low, min(high, 1.0))
+    reduction = relative_reduction(rows[names == chosen_names], rows[names == baseline])
+    low, high = (reduction.value + _DEPENDENT * (end - reduction.value) for end in (reduction.low, reduction.high))
+    return Estimate(reduction.value, low, min(high, 1.0))
 
 
 class FixedRivals(NamedTuple):
     """The best fixed n of a setting, each chosen on the half of the questions that it is not compared on."""
 
-    setting: tuple[Any, ...]
+    names: tuple[Any, ...]
     values: pd.DataFrame
     """The accuracy on each question (rows) of each entry at each budget (two levels of columns)."""
     half: NDArray[Any]
@@ -111,74 +118,74 @@ class FixedRivals(NamedTuple):
     """The accuracy on each question of the best fixed n of at most a mean number of samples."""
 
 
-def fixed_rivals(accuracies: pd.DataFrame, fixed: Collection[int], one: pd.DataFrame) -> Iterator[FixedRivals]:
+def fixed_rivals(accuracies: pd.DataFrame, fixed: Collection[int], single: pd.DataFrame) -> Iterator[FixedRivals]:
     """Choose the best fixed n for each mean number of samples, at each setting that has one.
 
     It is the most accurate one of at most this cost on the other half of the questions: one sample, or an
     entry in `fixed` with its number of samples. So no question chooses the rival that it is compared with.
 
-    `accuracies` has the columns of a setting, question_id, entry, budget and value. `one` has those of a setting,
-    question_id and accuracy, with one sample, which is entry -1; settings may be missing.
+    `accuracies` has the columns of a setting, question_id, entry, budget and value. `single` has those of a
+    setting, question_id and accuracy, with one sample, which is entry -1; settings may be missing.
     """
-    first = one.assign(entry=-1, budget=1).rename(columns={"accuracy": "value"})
+    one_sample = single.assign(entry=-1, budget=1).rename(columns={"accuracy": "value"})
     columns = [*SETTING, "question_id", "entry", "budget", "value"]
-    for setting, here in accuracies.groupby(SETTING, sort=False):
-        own = first.merge(here[SETTING].drop_duplicates(), on=SETTING)
-        both = pd.concat([own[columns], here[columns]], ignore_index=True)
-        table = both.pivot(index="question_id", columns=["entry", "budget"], values="value").dropna()
+    for setting, entries_here in accuracies.groupby(SETTING, sort=False):
+        one_sample_here = one_sample.merge(entries_here[SETTING].drop_duplicates(), on=SETTING)
+        accuracies_here = pd.concat([one_sample_here[columns], entries_here[columns]], ignore_index=True)
+        table = accuracies_here.pivot(index="question_id", columns=["entry", "budget"], values="value").dropna()
         entry, budget = (table.columns.get_level_values(name).to_numpy() for name in ("entry", "budget"))
         values, rivals = table.to_numpy(np.float64), {}
         half = np.random.default_rng(0).permutation(len(values)) % 2
-        for most in np.unique(budget[entry >= 0]):
-            allowed = np.flatnonzero(np.isin(entry, [-1, *fixed]) & (budget <= most))
+        for limit in np.unique(budget[entry >= 0]):
+            allowed = np.flatnonzero(np.isin(entry, [-1, *fixed]) & (budget <= limit))
             if len(allowed) and len(values) > 1:
-                means = np.stack([values[half != each][:, allowed].mean(axis=0) for each in (0, 1)])
-                rivals[int(most)] = values[np.arange(len(values)), allowed[means.argmax(axis=1)][half]]
+                means = np.stack([values[half != number][:, allowed].mean(axis=0) for number in (0, 1)])
+                rivals[int(limit)] = values[np.arange(len(values)), allowed[means.argmax(axis=1)][half]]
         if rivals:
             yield FixedRivals(setting, table, half, rivals)
 
 
-def over_best_fixed(found: Iterable[FixedRivals]) -> pd.DataFrame:
+def over_best_fixed(rivals: Iterable[FixedRivals]) -> pd.DataFrame:
     """Return how much more accurate entries are than the best fixed n of equal cost, for each question.
 
     The result has the columns of a setting, question_id and entry, a row for each entry and question, and `value`, the
     mean over budgets.
     """
     rows = [pd.DataFrame(columns=[*SETTING, "question_id", "entry", "value"])]
-    for each in found:
-        entry, budget = (each.values.columns.get_level_values(name).to_numpy() for name in ("entry", "budget"))
+    for setting in rivals:
+        entry, budget = (setting.values.columns.get_level_values(name).to_numpy() for name in ("entry", "budget"))
         for name in np.unique(entry[entry >= 0]):
-            more = [each.values[name, most].to_numpy() - each.rivals[most] for most in budget[entry == name]]
-            own = {"question_id": each.values.index, "entry": name, "value": np.mean(more, axis=0)}
-            rows.append(pd.DataFrame(dict(zip(SETTING, each.setting, strict=True)) | own))
+            gains = [setting.values[name, limit].to_numpy() - setting.rivals[limit] for limit in budget[entry == name]]
+            columns = {"question_id": setting.values.index, "entry": name, "value": np.mean(gains, axis=0)}
+            rows.append(pd.DataFrame(dict(zip(SETTING, setting.names, strict=True)) | columns))
     return pd.concat(rows[1:] or rows, ignore_index=True)
 
 
-def mean_of_ends(cells: pd.DataFrame) -> Quantity:
+def mean_of_ends(cells: pd.DataFrame) -> Estimate:
     """Return the mean over cells of a value and of both ends of its interval: the columns value, low and high.
 
     The interval contains the mean of the true values in at least 95% of cases: the spread of a mean is at most the mean
     of the spreads, however the cells depend on each other.
     """
-    return Quantity(*(float(cells[name].astype(float).mean()) for name in ("value", "low", "high")))
+    return Estimate(*(float(cells[name].astype(float).mean()) for name in ("value", "low", "high")))
 
 
-def main_errors(own: pd.DataFrame) -> dict[str, Quantity]:
+def main_errors(results: pd.DataFrame) -> dict[str, Estimate]:
     """Average the other main metrics of a calibrator over settings."""
-    parts = {metric: own[own["metric"] == metric] for metric in OTHER_METRICS}
-    return {metric: mean_of_ends(rows) for metric, rows in parts.items() if len(rows)}
+    by_metric = {metric: results[results["metric"] == metric] for metric in OTHER_METRICS}
+    return {metric: mean_of_ends(rows) for metric, rows in by_metric.items() if len(rows)}
 
 
-def _recovered(parts: Sequence[tuple[int, float, float, float]]) -> Quantity:
+def _combined(dataset_means: Sequence[tuple[int, float, float, float]]) -> Estimate:
     """Combine the means of data sets: for each its number of settings, its mean and the ends of its interval."""
-    settings = sum(number for number, *_ in parts)
+    setting_count = sum(count for count, *_ in dataset_means)
     value, below, above = 0.0, 0.0, 0.0
-    for number, mean, low, high in parts:
-        weight = number / settings
+    for count, mean, low, high in dataset_means:
+        weight = count / setting_count
         value += weight * mean
         below += (weight * (mean - low)) ** 2
         above += (weight * (high - mean)) ** 2
-    return Quantity(value, value - below**0.5, value + above**0.5)
+    return Estimate(value, value - below**0.5, value + above**0.5)
 
 
 RESAMPLES = Bootstrap(replicates=1000, seed=0)
@@ -205,49 +212,49 @@ def rank_by_means(values: pd.DataFrame, competitor: str) -> dict[Any, Rank]:
     ranks: dict[Any, list[Floats]] = {}
     ends: dict[Any, list[Floats]] = {}
     smallest = values.groupby("dataset")["question_id"].nunique().min() if len(values) else 0
-    for _, here in values.groupby("dataset", sort=False):
-        for names, means in _means_of_settings(here, competitor):
+    for _, of_dataset in values.groupby("dataset", sort=False):
+        for names, means in _means_settings(of_dataset, competitor):
             ranks_here, ranges = _ranks(means, "average"), _plausible_ranks(_ahead(means[1:], int(smallest)))
-            for name, column, own in zip(names, ranks_here.T, ranges, strict=True):
+            for name, column, plausible in zip(names, ranks_here.T, ranges, strict=True):
                 ranks.setdefault(name, []).append(column)
-                ends.setdefault(name, []).append(own)
+                ends.setdefault(name, []).append(plausible)
     if not ranks:
         return {}
     # The first row has the ranks of the questions as they are, and the others those of the resamples.
     mean_ranks = {name: np.mean(columns, axis=0) for name, columns in ranks.items()}
     overall = values.groupby(competitor)["value"].mean()
     order = sorted(mean_ranks, key=lambda name: (mean_ranks[name][0], overall[name], name))
-    drawn = np.stack([mean_ranks[name][1:] for name in order], axis=1)
-    found = {}
-    first = _ranks(np.array([[mean_ranks[name][0] for name in order]]), "min")[0].astype(int).tolist()
-    ahead = _ahead(drawn, int(smallest))
+    resampled_ranks = np.stack([mean_ranks[name][1:] for name in order], axis=1)
+    ranked = {}
+    positions = _ranks(np.array([[mean_ranks[name][0] for name in order]]), "min")[0].astype(int).tolist()
+    ahead = _ahead(resampled_ranks, int(smallest))
     ranges, brackets = _plausible_ranks(ahead), _brackets(ahead)
-    for position, name, own, bracket in zip(first, order, ranges, brackets, strict=True):
+    for position, name, plausible, bracket in zip(positions, order, ranges, brackets, strict=True):
         value = float(mean_ranks[name][0])
-        low, high = np.mean(ends[name], axis=0).tolist() if len(drawn) else (math.nan, math.nan)
-        found[name] = Rank(
+        low, high = np.mean(ends[name], axis=0).tolist() if len(resampled_ranks) else (math.nan, math.nan)
+        ranked[name] = Rank(
             settings=len(ranks[name]),
             lowest=sum(int(column[0] < 2) for column in ranks[name]),
-            mean_rank=Quantity(value, min(low, value), max(high, value)),
+            mean_rank=Estimate(value, min(low, value), max(high, value)),
             rank=position,
-            rank_low=min(int(own[0]), position),
-            rank_high=max(int(own[1]), position),
+            rank_low=min(int(plausible[0]), position),
+            rank_high=max(int(plausible[1]), position),
             bracket=bracket,
         )
-    return found
+    return ranked
 
 
-def _ahead(drawn: Floats, questions: int) -> NDArray[np.bool_]:
+def _ahead(resampled: Floats, questions: int) -> NDArray[np.bool_]:
     """Return which competitors (rows) are clearly ahead of which others (columns).
 
     `drawn` has their values in the resamples of at least so many questions, where lower is better: (resamples,
     competitors).
     """
-    count = drawn.shape[1]
-    if not len(drawn):
+    count = resampled.shape[1]
+    if not len(resampled):
         return np.zeros((count, count), dtype=np.bool_)
     tail = tail_of_resamples(questions, _TAIL / (count - 1))
-    return np.asarray((drawn[:, :, None] < drawn[:, None, :]).mean(axis=0) >= 1 - tail)
+    return np.asarray((resampled[:, :, None] < resampled[:, None, :]).mean(axis=0) >= 1 - tail)
 
 
 def _plausible_ranks(ahead: NDArray[np.bool_]) -> Floats:
@@ -258,30 +265,30 @@ def _plausible_ranks(ahead: NDArray[np.bool_]) -> Floats:
 def _brackets(ahead: NDArray[np.bool_]) -> list[int]:
     """Number the brackets of a ranking: each is as long as none in it is clearly ahead of another one."""
     numbers: list[int] = []
-    first = 0
+    start = 0
     for row in range(len(ahead)):
-        if ahead[first:row, row].any() or ahead[row, first:row].any():
-            first = row
-        numbers.append(numbers[-1] if row > first else len(set(numbers)) + 1)
+        if ahead[start:row, row].any() or ahead[row, start:row].any():
+            start = row
+        numbers.append(numbers[-1] if row > start else len(set(numbers)) + 1)
     return numbers
 
 
-def _means_of_settings(here: pd.DataFrame, competitor: str) -> list[tuple[list[Any], Floats]]:
+def _means_settings(of_dataset: pd.DataFrame, competitor: str) -> list[tuple[list[Any], Floats]]:
     """Return for each setting of a data set its competitors, and their means: (1 + replicates, competitors)."""
-    totals = here.pivot_table(
+    totals = of_dataset.pivot_table(
         index="question_id", columns=[*SETTING, competitor], values="value", sort=False, observed=True
     )
-    counted = totals.notna().to_numpy(np.float64)
+    present = totals.notna().to_numpy(np.float64)
     sums = np.nan_to_num(totals.to_numpy(np.float64))
     questions = len(sums)
-    drawn = RESAMPLES.weights(questions) if questions > 1 else np.empty((0, questions))
-    weights = np.concatenate([np.ones((1, questions)), drawn])
+    resampled = RESAMPLES.weights(questions) if questions > 1 else np.empty((0, questions))
+    weights = np.concatenate([np.ones((1, questions)), resampled])
     # A resample without any question of a setting has no mean there. It is given the mean of all its questions.
-    sizes = weighted_totals(weights, counted)
+    sizes = weighted_totals(weights, present)
     means = np.where(sizes > 0, weighted_totals(weights, sums) / np.maximum(sizes, 1), np.nan)
     means = np.where(np.isnan(means), means[:1], means)
     settings = totals.columns.to_frame(index=False).groupby(SETTING, sort=False)
-    return [(list(here[competitor]), means[:, here.index]) for _, here in settings if len(here) > 1]
+    return [(list(names[competitor]), means[:, names.index]) for _, names in settings if len(names) > 1]
 
 
 def _ranks(values: Floats, method: Literal["average", "min"]) -> Floats:
@@ -291,7 +298,7 @@ def _ranks(values: Floats, method: Literal["average", "min"]) -> Floats:
 _DEPENDENT = 2**0.5
 
 
-def saving(found: Sequence[FixedRivals], rules: Sequence[int], entries: Sequence[Entry]) -> Saving | None:
+def saving(rivals: Sequence[FixedRivals], rules: Sequence[int], entries: Sequence[Entry]) -> Saving | None:
     """Return the share of samples that the best rule saves for the accuracy of the best fixed n.
 
     The rule is the entry among `rules`, numbers of `entries`, with the highest mean accuracy over settings and budgets
@@ -306,30 +313,32 @@ def saving(found: Sequence[FixedRivals], rules: Sequence[int], entries: Sequence
     None if no rule was measured at all settings, or if there are none.
     """
     scores = {}
-    for rule in rules if found else ():
-        if all(rule in each.values.columns.get_level_values("entry") for each in found):
-            tables = [each.values[rule].to_numpy(np.float64).mean(axis=1) for each in found]
+    for rule in rules if rivals else ():
+        if all(rule in setting.values.columns.get_level_values("entry") for setting in rivals):
+            accuracies = [setting.values[rule].to_numpy(np.float64).mean(axis=1) for setting in rivals]
             # Without the first half, without the second one, and with all questions.
-            both = list(zip(tables, found, strict=True))
-            scores[rule] = [float(np.mean([own[each.half != left].mean() for own, each in both])) for left in (0, 1, 2)]
+            pairs = list(zip(accuracies, rivals, strict=True))
+            halves = ([accuracy[setting.half != half] for accuracy, setting in pairs] for half in (0, 1, 2))
+            scores[rule] = [float(np.mean([accuracy.mean() for accuracy in half])) for half in halves]
     if not scores:
         return None
-    first, second, best = (max(scores, key=lambda rule: (scores[rule][part], -rule)) for part in (0, 1, 2))
+    first, second, best = (max(scores, key=lambda rule: (scores[rule][half], -rule)) for half in (0, 1, 2))
     logarithms, questions = [], []
-    for each in found:
-        budgets = sorted(each.rivals)
-        chosen = np.where(each.half[:, None] == 0, each.values[first][budgets], each.values[second][budgets])
-        curves = [chosen, np.stack([each.rivals[budget] for budget in budgets], axis=1)]
-        if (-1, 1) in each.values:  # Both begin with one sample.
-            start = each.values[[(-1, 1)]].to_numpy(np.float64)
+    for setting in rivals:
+        budgets = sorted(setting.rivals)
+        in_first = setting.half[:, None] == 0
+        rule_accuracies = np.where(in_first, setting.values[first][budgets], setting.values[second][budgets])
+        curves = [rule_accuracies, np.stack([setting.rivals[budget] for budget in budgets], axis=1)]
+        if (-1, 1) in setting.values:  # Both begin with one sample.
+            start = setting.values[[(-1, 1)]].to_numpy(np.float64)
             curves, budgets = [np.hstack([start, curve]) for curve in curves], [1, *budgets]
         logarithms.append(_ratios(curves[0], curves[1], np.log2(budgets)))
-        questions.append(len(chosen))
+        questions.append(len(rule_accuracies))
     shares = 1 - 2 ** np.mean(logarithms, axis=0)
     value = float(shares[0])
     ends = percentile_interval(shares[1:], min(questions))
     low, high = (value + _DEPENDENT * (end - value) for end in ends)
-    return Saving(entries[best], Quantity(value, low, min(high, 1.0)))
+    return Saving(entries[best], Estimate(value, low, min(high, 1.0)))
 
 
 def _ratios(rule: Floats, fixed: Floats, budgets: Floats) -> Floats:
@@ -339,15 +348,15 @@ def _ratios(rule: Floats, fixed: Floats, budgets: Floats) -> Floats:
     """
     count = len(rule)
     weights = np.concatenate([np.ones((1, count)), RESAMPLES.weights(count)])
-    curves = [weighted_totals(weights, each) / weights.sum(axis=1, keepdims=True) for each in (rule, fixed)]
+    curves = [weighted_totals(weights, accuracies) / weights.sum(axis=1, keepdims=True) for accuracies in (rule, fixed)]
     # More samples are never worth less. The smallest budget counts where several have the same accuracy.
     rising = 1e-9 * np.arange(len(budgets))
-    own, other = (np.maximum.accumulate(each, axis=1) + rising for each in curves)
+    rule_curves, fixed_curves = (np.maximum.accumulate(accuracies, axis=1) + rising for accuracies in curves)
     # One sample is as good as one sample. With all N, noise alone decides whether a rule is as accurate.
-    wanted = np.maximum.accumulate(curves[1], axis=1)[:, budgets > 0] - 2 * rising[-1]
-    wanted = wanted[:, :-1] if wanted.shape[1] > 1 else wanted
-    found = [
-        np.interp(levels, mine, budgets, right=budgets[-1] + 1).mean() - np.interp(levels, theirs, budgets).mean()
-        for levels, mine, theirs in zip(wanted, own, other, strict=True)
+    targets = np.maximum.accumulate(curves[1], axis=1)[:, budgets > 0] - 2 * rising[-1]
+    targets = targets[:, :-1] if targets.shape[1] > 1 else targets
+    ratios = [
+        np.interp(levels, of_rule, budgets, right=budgets[-1] + 1).mean() - np.interp(levels, of_fixed, budgets).mean()
+        for levels, of_rule, of_fixed in zip(targets, rule_curves, fixed_curves, strict=True)
     ]
-    return np.array(found)
+    return np.array(ratios)

@@ -29,8 +29,8 @@ def question_values(
     # Grouping by the numbers of names takes much less time than by the names themselves.
     names = [name for name in (*SETTING, "calibrator") if name in cells]
     values = frame(connection, query).astype({"question_id": "category"})
-    found = cells.astype(dict.fromkeys(names, "category")).merge(values, on="cell_id")
-    return found.sort_values([*order, "question_id"], ignore_index=True)
+    rows = cells.astype(dict.fromkeys(names, "category")).merge(values, on="cell_id")
+    return rows.sort_values([*order, "question_id"], ignore_index=True)
 
 
 def results(connection: sa.Connection, cells: pd.DataFrame, metrics: Sequence[str]) -> pd.DataFrame:
@@ -51,26 +51,27 @@ def tests_between(connection: sa.Connection, cells: pd.DataFrame, metric: str, c
         Comparison.metric == metric
     )
     names = cells.set_index("cell_id")[competitor]
-    found = frame(connection, query)
-    found = found[found["cell_a"].isin(names.index) & found["cell_b"].isin(names.index)]
-    return found.assign(
-        first=names.reindex(found["cell_a"]).to_numpy(), second=names.reindex(found["cell_b"]).to_numpy()
+    tests = frame(connection, query)
+    tests = tests[tests["cell_a"].isin(names.index) & tests["cell_b"].isin(names.index)]
+    return tests.assign(
+        first=names.reindex(tests["cell_a"]).to_numpy(), second=names.reindex(tests["cell_b"]).to_numpy()
     )
 
 
 def counted_tests(tests: pd.DataFrame, *, lower_wins: bool, without: Collection[Any] = ()) -> dict[Any, Outcomes]:
     """Return the wins, ties and losses of each competitor. Tests against those in `without` do not count."""
-    made = tests.dropna(subset=["p_adjusted"])
-    real = made["p_adjusted"] < SIGNIFICANCE
-    ahead = made["difference"] < 0 if lower_wins else made["difference"] > 0
+    tested = tests.dropna(subset=["p_adjusted"])
+    significant = tested["p_adjusted"] < SIGNIFICANCE
+    ahead = tested["difference"] < 0 if lower_wins else tested["difference"] > 0
     pairs = ("first", "second", ahead), ("second", "first", ~ahead)
     sides = pd.concat(
-        pd.DataFrame({"own": made[own], "other": made[other], "won": won, "real": real}) for own, other, won in pairs
+        pd.DataFrame({"name": tested[name], "rival": tested[rival], "won": won, "significant": significant})
+        for name, rival, won in pairs
     )
-    sides = sides[~sides["other"].isin(list(without))]
-    won, real = sides["won"], sides["real"]
-    outcomes = pd.DataFrame({"win": real & won, "tie": ~real, "loss": real & ~won})
-    outcomes = outcomes.groupby(sides["own"]).sum()
+    sides = sides[~sides["rival"].isin(list(without))]
+    won, significant = sides["won"], sides["significant"]
+    outcomes = pd.DataFrame({"win": significant & won, "tie": ~significant, "loss": significant & ~won})
+    outcomes = outcomes.groupby(sides["name"]).sum()
     return {name: Outcomes(int(win), int(tie), int(loss)) for name, win, tie, loss in outcomes.itertuples()}
 
 
@@ -109,9 +110,9 @@ def read_gains(connection: sa.Connection, settings: pd.DataFrame) -> tuple[float
     adaptive = adaptive[(adaptive["level"] == lowest) | lowest.isna()]
     spent, right = _values(connection, adaptive)
     full = _cells(connection, "full budget", settings)
-    drawn, fixed = _values(connection, full)
+    drawn_samples, fixed = _values(connection, full)
     # N, in the column `most`: the largest n of best-of-n at each setting.
-    full = full.assign(most=full["cell_id"].map(drawn.groupby("cell_id")["value"].max()))
+    full = full.assign(most=full["cell_id"].map(drawn_samples.groupby("cell_id")["value"].max()))
     full = full.dropna(subset=["most"]).astype({"most": "int64"})
     full = full[full["most"] == full.groupby(SETTING)["most"].transform("max")]
     fixed = fixed[fixed["cell_id"].isin(full["cell_id"])]
@@ -119,31 +120,31 @@ def read_gains(connection: sa.Connection, settings: pd.DataFrame) -> tuple[float
     shares = spent.merge(of_settings, on=SETTING)
     shares = shares.assign(value=shares["value"] / shares["most"])
     keys = [*SETTING, "question_id"]
-    apart = right.merge(fixed[[*keys, "value"]], on=keys, suffixes=("", "_fixed"))
-    apart = apart.assign(value=apart["value"] - apart["value_fixed"])
+    differences = right.merge(fixed[[*keys, "value"]], on=keys, suffixes=("", "_fixed"))
+    differences = differences.assign(value=differences["value"] - differences["value_fixed"])
     equal = against_equal_cost(spent, sample_accuracies(connection, spent))
     # Without N, the samples have no known upper end.
     rule = partial(bounded_interval, upper=float(full["most"].max())) if len(full) else skewed_interval
-    found = {}
-    for calibrator, own in adaptive.groupby("calibrator", sort=False):
-        here, samples, share, to_fixed, to_equal = (
-            values[values["calibrator"] == calibrator] for values in (right, spent, shares, apart, equal)
+    gains = {}
+    for calibrator, of_calibrator in adaptive.groupby("calibrator", sort=False):
+        accuracies, samples, share, to_fixed, to_equal = (
+            values[values["calibrator"] == calibrator] for values in (right, spent, shares, differences, equal)
         )
-        if here.empty:
+        if accuracies.empty:
             continue
-        budgets = of_settings.merge(own[SETTING].drop_duplicates(), on=SETTING)["most"]
-        found[str(calibrator)] = Gain(
-            level=float(own["level"].iloc[0]),
-            accuracy=mean_over_settings(here, bounded_interval),
+        budgets = of_settings.merge(of_calibrator[SETTING].drop_duplicates(), on=SETTING)["most"]
+        gains[str(calibrator)] = Gain(
+            level=float(of_calibrator["level"].iloc[0]),
+            accuracy=mean_over_settings(accuracies, bounded_interval),
             samples=mean_over_settings(samples, rule),
             # None if some of the questions have nothing to be compared with.
             share=mean_over_settings(share, bounded_interval) if len(share) == len(samples) else None,
-            to_best_of_n=mean_over_settings(to_fixed, gain_interval) if len(to_fixed) == len(here) else None,
-            to_equal_cost=mean_over_settings(to_equal, gain_interval) if len(to_equal) == len(here) else None,
+            to_best_of_n=mean_over_settings(to_fixed, gain_interval) if len(to_fixed) == len(accuracies) else None,
+            to_equal_cost=mean_over_settings(to_equal, gain_interval) if len(to_equal) == len(accuracies) else None,
             budgets=tuple(sorted(set(budgets))),
-            settings=len(here[SETTING].drop_duplicates()),
+            settings=len(accuracies[SETTING].drop_duplicates()),
         )
-    return target, found
+    return target, gains
 
 
 def _cells(connection: sa.Connection, role: Role, settings: pd.DataFrame) -> pd.DataFrame:
@@ -158,9 +159,9 @@ def _cells(connection: sa.Connection, role: Role, settings: pd.DataFrame) -> pd.
 
 def _values(connection: sa.Connection, cells: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Return the samples and the accuracy of cells on each question, in an order that depends on the names only."""
-    named = cells[["cell_id", *SETTING, "calibrator"]]
-    found = question_values(connection, named, ["samples", "accuracy"], [*SETTING, "calibrator"])
-    return found[found["metric"] == "samples"], found[found["metric"] == "accuracy"]
+    named_cells = cells[["cell_id", *SETTING, "calibrator"]]
+    rows = question_values(connection, named_cells, ["samples", "accuracy"], [*SETTING, "calibrator"])
+    return rows[rows["metric"] == "samples"], rows[rows["metric"] == "accuracy"]
 
 
 def against_equal_cost(spent: pd.DataFrame, curves: pd.DataFrame) -> pd.DataFrame:
@@ -175,15 +176,15 @@ def against_equal_cost(spent: pd.DataFrame, curves: pd.DataFrame) -> pd.DataFram
         setting: rows.pivot_table(index="question_id", columns="samples", values="accuracy", sort=True)
         for setting, rows in curves.groupby(SETTING, sort=False)
     }
-    found = []
-    for (*setting, _), own in spent.groupby([*SETTING, "calibrator"], sort=False):
+    differences = []
+    for (*setting, _), ias_rows in spent.groupby([*SETTING, "calibrator"], sort=False):
         table = tables.get(tuple(setting))
-        if table is not None and own["question_id"].isin(table.index).all():
-            accuracy = table.loc[own["question_id"]].to_numpy(np.float64)
-            samples = own["value"].to_numpy(np.float64).round().astype(np.int64)
+        if table is not None and ias_rows["question_id"].isin(table.index).all():
+            accuracy = table.loc[ias_rows["question_id"]].to_numpy(np.float64)
+            samples = ias_rows["value"].to_numpy(np.float64).round().astype(np.int64)
             if samples.max() <= accuracy.shape[1]:
-                found.append(own.assign(value=equal_cost_values(accuracy, samples[:, None])[:, 0]))
-    return pd.concat(found) if found else spent.head(0)
+                differences.append(ias_rows.assign(value=equal_cost_values(accuracy, samples[:, None])[:, 0]))
+    return pd.concat(differences) if differences else spent.head(0)
 
 
 def sample_accuracies(connection: sa.Connection, settings: pd.DataFrame) -> pd.DataFrame:

@@ -6,35 +6,19 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 from prmcal.db.metrics import Metrics
+from prmcal.db.statistics.intervals import Estimate
 from prmcal.db.tables import HealthCheck
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
-@dataclass(frozen=True)
-class Quantity:
-    """A value with its 95% interval over questions; the interval is NaN if there are too few questions."""
-
-    value: float
-    low: float
-    high: float
-
-    def columns(self, name: str) -> dict[str, float]:
-        """Return the value and its ends under the names of their columns in files."""
-        return {name: self.value, f"{name}_low": self.low, f"{name}_high": self.high}
-
-
-UNKNOWN = Quantity(float("nan"), float("nan"), float("nan"))
-"""A value that was not measured."""
-
-
 def flat(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return values under the names of their columns in files: a :class:`Quantity` has three."""
-    found: dict[str, Any] = {}
-    for name, each in values.items():
-        found |= each.columns(name) if isinstance(each, Quantity) else {name: each}
-    return found
+    """Return values under the names of their columns in files: a :class:`Estimate` has three."""
+    columns: dict[str, Any] = {}
+    for name, value in values.items():
+        columns |= value.columns(name) if isinstance(value, Estimate) else {name: value}
+    return columns
 
 
 @dataclass(frozen=True)
@@ -45,10 +29,10 @@ class Rank:
     """Number of these settings."""
     lowest: int
     """Number of settings where its value is the lowest."""
-    mean_rank: Quantity
+    mean_rank: Estimate
     """Mean over settings of its rank, where 1 is the lowest value."""
     rank: int
-    """Its place in the ranking, from 1."""
+    """Its position in the ranking, from 1."""
     rank_low: int
     rank_high: int
     """The smallest and the largest rank that are plausible, with 95% confidence."""
@@ -75,14 +59,14 @@ class Gain:
 
     level: float
     """The quantile level beta: the lowest one that the grid has for this calibrator."""
-    accuracy: Quantity
-    samples: Quantity
+    accuracy: Estimate
+    samples: Estimate
     """Share of questions answered correctly, and mean samples of a question."""
-    share: Quantity | None
+    share: Estimate | None
     """Samples divided by N of the setting, the samples of best-of-N; None if a setting has no best-of-n."""
-    to_best_of_n: Quantity | None
+    to_best_of_n: Estimate | None
     """Accuracy minus that of best-of-N, paired; None if the grid has no best-of-n."""
-    to_equal_cost: Quantity | None
+    to_equal_cost: Estimate | None
     """Accuracy minus that of best-of-n with the same mean samples for every question, paired; None if unknown."""
     budgets: tuple[int, ...]
     """N at these settings: each once, in increasing order. Empty if none has best-of-n."""
@@ -100,11 +84,11 @@ class Standing(Rank):
     """The publication; empty if it was not."""
     outcomes: Outcomes
     """Wins, ties and losses of the paired tests against other calibrators."""
-    brier: Quantity
+    brier: Estimate
     """Corrected Brier score, averaged over settings."""
-    cut: Quantity | None
+    brier_reduction: Estimate | None
     """The share by which it lowers the baseline's score, 1 - brier / baseline; None for the baseline itself."""
-    errors: Mapping[str, Quantity]
+    errors: Mapping[str, Estimate]
     """The other main metrics of the calibration leaderboard, averaged over settings."""
     gain: Gain | None
     """The results of IAS with its rewards; None if the grid has no such cell."""
@@ -138,7 +122,7 @@ class Saving:
 
     entry: Entry
     """The rule that all questions together would choose."""
-    share: Quantity
+    share: Estimate
     """The share of the samples of the best fixed n; below 0 if the rule needs more."""
 
 
@@ -162,11 +146,11 @@ class Overview(Extent):
     """True while the run is in progress. All numbers are then provisional."""
     baseline: str | None
     """The calibrator that leaves rewards unchanged; None if the grid has none."""
-    before: Mapping[str, Quantity]
+    before: Mapping[str, Estimate]
     """The errors of the baseline at the settings of the first calibrator of the ranking; see :class:`Standing`."""
-    repair: Quantity | None
+    repair: Estimate | None
     """The share of the baseline's Brier score that calibration removes, by the calibrators that other questions choose.
-    See :func:`prmcal.db.overview.ranking.cut_of_chosen`."""
+    See :func:`prmcal.db.overview.ranking.reduction_of_chosen`."""
     target: float | None
     """The target probability C of the gains."""
     ranking: tuple[Standing, ...]
@@ -185,11 +169,11 @@ class Overview(Extent):
 
 def levels_of(entries: Iterable[Entry]) -> dict[Entry, str]:
     """Return the level beta of each entry in words; empty unless its strategy and calibrator have several."""
-    known = set(entries)
-    several = Counter(entry.name for entry in known)
+    distinct = set(entries)
+    several = Counter(entry.name for entry in distinct)
     return {
         entry: f" (β = {entry.level:g})" if entry.level is not None and several[entry.name] > 1 else ""
-        for entry in known
+        for entry in distinct
     }
 
 
@@ -205,14 +189,14 @@ class LeagueRow:
     needs the truth and does not compete, and for an entry without a rival."""
     outcomes: Outcomes
     """Wins, ties and losses of the paired tests against other entries over budgets. References do not count."""
-    gain: Quantity
+    gain: Estimate
     """Accuracy over budgets minus that of best-of-n with a fixed n, averaged over settings."""
-    accuracies: Mapping[int, Quantity]
+    accuracies: Mapping[int, Estimate]
     """Accuracy at a mean number of samples, averaged over settings."""
-    over_fixed: Quantity | None
+    over_fixed: Estimate | None
     """Accuracy over budgets of 2, 4, ... samples minus that of the best fixed n of equal cost, averaged over
     settings. It is chosen on the other half of the questions. None without a fixed rule."""
-    saving: Quantity
+    saving: Estimate
     """Share of samples saved at 95% of the accuracy of best-of-N, averaged over settings."""
     order_error: float
     """The largest standard error of an accuracy that comes from a limited number of random orders; 0 if all are

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from prmcal.arrays import Floats
-from prmcal.db.statistics.intervals import IntervalRule, percentile_interval, skewed_interval
+from prmcal.db.statistics.intervals import Estimate, IntervalRule, percentile_interval, skewed_interval
 from prmcal.resamples import weighted_totals
 
 
@@ -163,13 +163,9 @@ def counted_once(questions: int) -> Floats:
 
 
 @dataclass(frozen=True, eq=False)
-class Estimate:
-    """The value of a statistic with its 95% interval."""
+class Resampled(Estimate):
+    """The value of a statistic with its 95% interval and its replicates."""
 
-    value: float
-    low: float
-    high: float
-    """Ends of the interval; NaN for a single question."""
     rows: int
     questions: int
     """Number of observations and of questions behind the value."""
@@ -201,7 +197,7 @@ def intervals(statistics: Iterable[Statistic]) -> dict[Statistic, Interval]:
 
 def estimate(
     statistic: Statistic, bootstrap: Bootstrap, compared: bool = True, known: Interval | None = None
-) -> Estimate:
+) -> Resampled:
     """Compute a statistic with its 95% interval and its replicates, by its own rule and by resampling questions.
 
     The interval is `known` if it was computed before. If the replicates are not `compared`, they are drawn only if the
@@ -213,4 +209,4 @@ def estimate(
         if compared or not isinstance(statistic, LinearisedStatistic):
             replicates = statistic.values(bootstrap.weights(questions))
         low, high = statistic.interval(replicates) if known is None else known
-    return Estimate(statistic.value(), low, high, statistic.rows, questions, replicates)
+    return Resampled(statistic.value(), low, high, statistic.rows, questions, replicates)

@@ -1,7 +1,8 @@
-"""Intervals of proportions, of differences and of absolute sums."""
+"""Values with intervals, and the intervals of proportions, of differences and of absolute sums."""
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import lru_cache, partial
 
 import numpy as np
@@ -14,6 +15,23 @@ Ends = tuple[Floats, Floats]
 
 IntervalRule = Callable[[Floats], Ends]
 """From the values of questions, (questions,) or (questions, means), to the ends of each mean: () or (means,)."""
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A value with its 95% interval over questions; the interval is NaN if there are too few questions."""
+
+    value: float
+    low: float
+    high: float
+
+    def columns(self, name: str) -> dict[str, float]:
+        """Return the value and its ends under the names of their columns in files."""
+        return {name: self.value, f"{name}_low": self.low, f"{name}_high": self.high}
+
+
+UNKNOWN = Estimate(float("nan"), float("nan"), float("nan"))
+"""A value that was not measured."""
 
 _TAIL = 0.025
 _PSEUDO_WEIGHT = 0.5

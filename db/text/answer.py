@@ -11,7 +11,7 @@ from prmcal.db.text.health import misleading, summaries, title
 QUESTION = "Does the PRM know when it is right?"
 PLURALS = {"calibrator": "calibrators", "prm": "PRMs", "llm": "LLMs", "strategy": "strategies"}
 DRAWN = {
-    "calibrator": "Brier score cut by",
+    "calibrator": "Brier reduction",
     "prm": "Brier score (lower is better)",
     "llm": "Brier score (lower is better)",
     "strategy": "Accuracy over a fixed n of equal cost, in points",
@@ -19,69 +19,70 @@ DRAWN = {
 """What the intervals of a leaderboard show, by the kind of its rows."""
 
 
-def answer(found: Overview) -> str:
+def answer(overview: Overview) -> str:
     """Say whether scores are too high, whether calibration repairs them, and whether this saves samples."""
-    wrong = misleading(found.health)
+    wrong = misleading(overview.health)
     if wrong:
         names = ", ".join(dict.fromkeys(title(check).lower() for check in wrong))
         return f"No number of this run can be trusted: {names}."
-    if not found.ranking:
+    if not overview.ranking:
         return "Not known yet: no setting has two measured calibrators."
-    error, saving = found.before.get("signed_error"), found.saving
+    error, saving = overview.before.get("signed_error"), overview.saving
     sentences = []
     if error is not None:
-        said = {"gain": "are too high", "loss": "are too low", "no gain": "are right on average"}
-        sentences.append(f"The scores {said[verdict(error.low, error.high)]}.")
-    if found.repair is not None:
-        repaired = verdict(found.repair.low, found.repair.high) == "gain"
+        words = {"gain": "are too high", "loss": "are too low", "no gain": "are right on average"}
+        sentences.append(f"The scores {words[verdict(error.low, error.high)]}.")
+    if overview.repair is not None:
+        repaired = verdict(overview.repair.low, overview.repair.high) == "gain"
         sentences.append("Calibration repairs them." if repaired else "No repair is clear.")
     if saving is not None:
         saves = verdict(saving.share.low, saving.share.high) == "gain"
         sentences.append("This saves samples." if saves else "Saved samples are not shown.")
     sentences = sentences or ["Not known: the grid has no uncalibrated scores to compare with."]
-    return " ".join([*sentences, *(["The run is in progress."] if found.running else [])])
+    return " ".join([*sentences, *(["The run is in progress."] if overview.running else [])])
 
 
-def extent(found: Overview) -> str:
+def extent(overview: Overview) -> str:
     """Say how much was measured, such as "4 settings, 60 questions"."""
-    questions = sum(found.questions.values())
-    return f"{counted(found.settings, 'setting')}, {counted(questions, 'question')}"
+    questions = sum(overview.questions.values())
+    return f"{counted(overview.settings, 'setting')}, {counted(questions, 'question')}"
 
 
-def winner(found: Competition) -> str:
+def winner(competition: Competition) -> str:
     """Say who is the best, if one is; else who may be."""
-    rivals, leaders = PLURALS[found.kind], found.leaders
+    rivals, leaders = PLURALS[competition.kind], competition.leaders
     if not leaders:
         return f"Nothing to rank: no setting has two measured {rivals}."
     if len(leaders) == 1:
         return f"{leaders[0].name} is the best."
-    if found.reference in leaders:
+    if competition.reference in leaders:
         return "No calibrator is clearly better than the uncalibrated scores."
-    ranked = sum(row.rank is not None for row in found.rows)
+    ranked = sum(row.rank is not None for row in competition.rows)
     return f"No clear winner: {len(leaders)} of {ranked} {rivals} may be the best."
 
 
-def drawn(found: Competition, row: Row) -> str:
+def drawn(competition: Competition, row: Row) -> str:
     """Return the mean of a row with its interval."""
     mean = row.mean
     if mean is None:
         return ""
-    factor, digits, unit = {"calibrator": (100, 0, "%"), "strategy": (100, 1, "")}.get(found.kind, (1, 3, ""))
-    signed = found.kind == "strategy"
+    factor, digits, unit = {"calibrator": (100, 0, "%"), "strategy": (100, 1, "")}.get(competition.kind, (1, 3, ""))
+    signed = competition.kind == "strategy"
     ends = interval(factor * mean.low, factor * mean.high, digits, signed=signed)
     return f"{number(factor * mean.value, digits, signed=signed)}{unit} {ends}".rstrip()
 
 
-def settings(found: Competition) -> list[tuple[str, ...]]:
+def settings(competition: Competition) -> list[tuple[str, ...]]:
     """Return the names of each setting, without those that all settings share; a single setting has all its names."""
-    varying = [len({names[number] for names in found.settings}) > 1 for number in range(len(found.kinds))]
+    settings = list(competition.settings)
+    varying = [len({names[number] for names in settings}) > 1 for number in range(len(competition.kinds))]
     if not any(varying):
-        return list(found.settings)
-    return [tuple(name for name, differs in zip(names, varying, strict=True) if differs) for names in found.settings]
+        return settings
+    return [tuple(name for name, differs in zip(names, varying, strict=True) if differs) for names in settings]
 
 
-def cautions(found: Overview) -> Sequence[tuple[str, str, str]]:
+def cautions(overview: Overview) -> Sequence[tuple[str, str, str]]:
     """Return title, figure and sentence of each warning, the most serious first."""
-    failed = found.counts["failed"]
+    failed = overview.counts["failed"]
     cells = [("Failed", f"{failed:,}", f"{counted(failed, 'cell')} failed. Page Runs says why.")] if failed else []
-    return [*cells, *summaries(found.health)]
+    return [*cells, *summaries(overview.health)]

@@ -1,8 +1,9 @@
-"""The ranking of the calibrators as bars of text: what each cuts of the Brier score, with brackets of ties."""
+"""The ranking of the calibrators as bars of text: the Brier reduction of each, with brackets of ties."""
 
 from itertools import groupby
 
-from prmcal.db.overview.types import Overview, Quantity
+from prmcal.db.overview.types import Overview
+from prmcal.db.statistics.intervals import Estimate
 from prmcal.db.text.board import Column
 from prmcal.db.text.formats import duration
 from prmcal.db.text.overview import percents, placed
@@ -13,20 +14,21 @@ _LONGEST = 18
 _ROWS = 10
 
 
-def bars(ranking: Overview) -> tuple[Column, ...]:
+def bars(overview: Overview) -> tuple[Column, ...]:
     """Return the columns of the first calibrators, and of the uncalibrated scores wherever these are.
 
     A bracket joins calibrators of which no test tells one from another.
     """
-    rows = [row for row in ranking.ranking if row.rank <= _ROWS or row.calibrator == ranking.baseline]
-    ranks, most = list(map(placed, rows)), max((row.cut.value for row in rows if row.cut), default=0)
+    rows = [row for row in overview.ranking if row.rank <= _ROWS or row.calibrator == overview.baseline]
+    ranks = list(map(placed, rows))
+    largest = max((row.brier_reduction.value for row in rows if row.brier_reduction), default=0)
     widest = max(map(len, ranks))
     marks = [mark for _, tied in groupby(rows, key=lambda row: row.bracket) for mark in _bracket(len(list(tied)))]
     return (
         Column("rank", tuple(f"{text:{widest}} {mark}" for text, mark in zip(ranks, marks, strict=True))),
         Column("calibrator", tuple(row.calibrator for row in rows)),
-        Column("Brier reduction", tuple(_bar(row.cut, most) for row in rows), whole=True),
-        Column("", tuple(percents(row.cut, 0) or "0" for row in rows), whole=True),
+        Column("Brier reduction", tuple(_bar(row.brier_reduction, largest) for row in rows), whole=True),
+        Column("", tuple(percents(row.brier_reduction, 0) or "0" for row in rows), whole=True),
         Column("fit", tuple("" if row.fit_seconds is None else duration(row.fit_seconds) for row in rows), 1),
     )
 
@@ -35,6 +37,6 @@ def _bracket(rows: int) -> str:
     return " " if rows == 1 else f"┐{'│' * (rows - 2)}┘"
 
 
-def _bar(cut: Quantity | None, most: float) -> str:
-    eighths = round(8 * _LONGEST * max(0.0, cut.value) / most) if cut is not None and most > 0 else 0
+def _bar(reduction: Estimate | None, largest: float) -> str:
+    eighths = round(8 * _LONGEST * max(0.0, reduction.value) / largest) if reduction is not None and largest > 0 else 0
     return _EIGHTHS[-1] * (eighths // 8) + (_EIGHTHS[eighths % 8 - 1] if eighths % 8 else "")

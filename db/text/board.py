@@ -68,9 +68,7 @@ def column_of(rows: Sequence[Any], title: str, text: Callable[[Any], str], weigh
 
 
 with Path(__file__).with_name("columns.csv").open(encoding="utf-8", newline="") as _file:
-    _DESCRIBED = {
-        (each["board"], each["title"]): (int(each["weight"]), each["about"]) for each in csv.DictReader(_file)
-    }
+    _DESCRIBED = {(row["board"], row["title"]): (int(row["weight"]), row["about"]) for row in csv.DictReader(_file)}
 
 
 def described_column(board: str, rows: Sequence[Any], title: str, text: Callable[[Any], str]) -> Column:
@@ -113,7 +111,7 @@ class Board:
 def leaderboard_board(
     frame: pd.DataFrame,
     leaderboard: Leaderboard,
-    described: Metrics,
+    descriptions: Metrics,
     metrics: Sequence[str] | None = None,
     marks: Mapping[str, str] = MARKS,
 ) -> Board:
@@ -124,22 +122,22 @@ def leaderboard_board(
     value is followed by the mark of its standing.
     """
     text = LEADERBOARDS[leaderboard]
-    measured = [name for name in frame.columns if f"{name}_low" in frame.columns]
-    shown = measured if metrics is None else list(metrics)
-    parts = ("", "_low", "_high", "_standing")
-    hidden = {f"{name}{part}" for name in measured if name not in shown for part in parts}
+    metric_names = [name for name in frame.columns if f"{name}_low" in frame.columns]
+    shown_names = metric_names if metrics is None else list(metrics)
+    suffixes = ("", "_low", "_high", "_standing")
+    hidden = {f"{name}{suffix}" for name in metric_names if name not in shown_names for suffix in suffixes}
     rows = frame[[name for name in frame if name not in hidden]].to_dict("records")
     names = _name_columns(frame, rows)
     values = [
         Column(
-            described.title(name),
+            descriptions.title(name),
             tuple(_value(row, name, marks) for row in rows),
             key=name,
-            about=f"{described[name].description} {described[name].direction.capitalize()}".strip(),
+            about=f"{descriptions[name].description} {descriptions[name].direction.capitalize()}".strip(),
             numbers=_numbers(rows, name),
             hidden=name not in text.main_metrics,
         )
-        for name in shown
+        for name in shown_names
     ]
     counts = [
         replace(
@@ -162,30 +160,30 @@ def leaderboard_board(
 def _differing(frame: pd.DataFrame) -> tuple[str, ...]:
     rows = frame[frame["difference"].notna()]
     listed = rows.head(_MOST_DIFFERING).itertuples()
-    named = [f"{cell_number(row.number)} ({row.difference})" for row in listed]
-    more = ["..."] if len(rows) > len(named) else []
-    return (f"differ from another run ({len(rows)} cells): {', '.join(named + more)}",) if named else ()
+    cells = [f"{cell_number(row.number)} ({row.difference})" for row in listed]
+    more = ["..."] if len(rows) > len(cells) else []
+    return (f"differ from another run ({len(rows)} cells): {', '.join(cells + more)}",) if cells else ()
 
 
 def web_board(
-    frame: pd.DataFrame, leaderboard: Leaderboard, described: Metrics, metrics: Sequence[str] | None = None
+    frame: pd.DataFrame, leaderboard: Leaderboard, descriptions: Metrics, metrics: Sequence[str] | None = None
 ) -> Board:
     """Return a leaderboard as pages show it, without the coordinates that are the same in all rows.
 
     A row that failed has its reason as status, and one that differs from another run has the difference. The legend has
     what is the same in all rows.
     """
-    board = leaderboard_board(frame, leaderboard, described, metrics, _SYMBOLS)
+    board = leaderboard_board(frame, leaderboard, descriptions, metrics, _SYMBOLS)
     reasons = tuple(map(_status, frame[["status", "reason", "difference"]].to_dict("records")))
-    coordinates = [each for each in board.columns if each.key in COORDINATE_TITLES]
-    alike = {each.key: each for each in coordinates if len(set(each.values)) == 1}
+    coordinates = [column for column in board.columns if column.key in COORDINATE_TITLES]
+    alike = {column.key: column for column in coordinates if len(set(column.values)) == 1}
     columns = [
-        replace(each, values=reasons) if each.key == "status" else each
-        for each in board.columns
-        if each.key not in alike and any(each.values) and (each.key != "status" or set(reasons) != {"done"})
+        replace(column, values=reasons) if column.key == "status" else column
+        for column in board.columns
+        if column.key not in alike and any(column.values) and (column.key != "status" or set(reasons) != {"done"})
     ]
-    same = [f"{each.title}: {each.values[0]}. " for each in alike.values()]
-    names = sum(each.key in ("number", *COORDINATE_TITLES) for each in columns)
+    same = [f"{column.title}: {column.values[0]}. " for column in alike.values()]
+    names = sum(column.key in ("number", *COORDINATE_TITLES) for column in columns)
     return replace(board, columns=tuple(columns), names=names, legend="".join(same) + board.legend)
 
 
@@ -247,12 +245,12 @@ def _value(row: Mapping[str, Any], metric: str, marks: Mapping[str, str]) -> str
 _FROM_ZERO = "†"
 
 
-def comparison_board(found: CellComparison, title: Callable[[str], str] = str, *, narrow: bool = False) -> Board:
+def comparison_board(comparison: CellComparison, title: Callable[[str], str] = str, *, narrow: bool = False) -> Board:
     """Return the values of both cells and their differences, a row for each metric, which `title` names.
 
     If it is `narrow`, only the differences have intervals.
     """
-    rows = list(found.table.itertuples())
+    rows = list(comparison.table.itertuples())
     differences = [
         estimate(row.metric, row.difference, row.low, row.high, signed=True) + _FROM_ZERO * row.from_zero
         for row in rows
@@ -264,12 +262,12 @@ def comparison_board(found: CellComparison, title: Callable[[str], str] = str, *
     ]
     columns = (
         column_of(rows, "metric", lambda row: title(row.metric)),
-        *(replace(each, group="cells", whole=True) for each in sides),
+        *(replace(side, group="cells", whole=True) for side in sides),
         Column("B - A", tuple(differences), whole=True),
         column_of(rows, "significant", lambda row: {None: "", True: "yes", False: "no"}[row.real], 4),
-        column_of(found.p_values, "p", lambda p: "" if math.isnan(p) else f"{p:.2g}", 2),
+        column_of(comparison.p_values, "p", lambda p: "" if math.isnan(p) else f"{p:.2g}", 2),
     )
-    return Board(columns, names=1, legend="\n".join(_legend(found)))
+    return Board(columns, names=1, legend="\n".join(_legend(comparison)))
 
 
 def _side(row: Any, side: str, narrow: bool) -> str:
@@ -277,22 +275,22 @@ def _side(row: Any, side: str, narrow: bool) -> str:
     return estimate(row.metric, getattr(row, side), *ends)
 
 
-def _legend(found: CellComparison) -> list[str]:
+def _legend(comparison: CellComparison) -> list[str]:
     lines = ["Values with 95% intervals over questions. B - A is paired."]
-    if found.table["from_zero"].any():
+    if comparison.table["from_zero"].any():
         lines.append(f"{_FROM_ZERO}: difference of the distances from 0, the best value.")
-    pairs = sorted({each for each in found.table["pairs"] if each is not None})
+    pairs = sorted({count for count in comparison.table["pairs"] if count is not None})
     corrected = ""
     if pairs:
         corrected = f" A leaderboard corrects it over all pairs of cells ({' or '.join(map(str, pairs))})."
-    if found.table["real"].isna().all() and found.questions > 1:
+    if comparison.table["real"].isna().all() and comparison.questions > 1:
         return [*lines, "Not tested: a strategy that needs the truth, such as oracle IAS, is a limit and no rival."]
     return [*lines, f"significant: p < {SIGNIFICANCE}, as one test of these two cells.{corrected}"]
 
 
-def questions_board(found: CellComparison) -> Board:
+def questions_board(comparison: CellComparison) -> Board:
     """Return the questions on which two cells differ most."""
-    rows = list(found.differing.itertuples())
+    rows = list(comparison.differing.itertuples())
     texts = column_of(rows, "text", lambda row: _name(row.question), 2)
     columns = (
         column_of(rows, "question", lambda row: row.question_id, 3),
@@ -302,5 +300,5 @@ def questions_board(found: CellComparison) -> Board:
         column_of(rows, "B - A", lambda row: number(row.difference, signed=True)),
         replace(texts, text=True),
     )
-    by = "squared error, mean over prefixes" if found.a["leaderboard"] == "calibration" else "accuracy"
+    by = "squared error, mean over prefixes" if comparison.a["leaderboard"] == "calibration" else "accuracy"
     return Board(columns, names=1, title=f"Questions with the largest differences ({by})")

@@ -23,7 +23,7 @@ _LATEX_SPECIAL = {
     '"': r"\textquotedbl{}",
     "β": r"\ensuremath{\beta}",
     "[": "{[}",  # at the beginning of a row it would be a distance
-    **{each: f"\\{each}" for each in "&%$#_{}"},
+    **{symbol: f"\\{symbol}" for symbol in "&%$#_{}"},
 }
 
 
@@ -67,7 +67,7 @@ def graded(verdict: str, finish_reason: str) -> str:
 
 def escape_latex(text: str) -> str:
     """Return LaTeX that shows a text unchanged."""
-    return "".join(_LATEX_SPECIAL.get(each, each) for each in " ".join(text.split()))
+    return "".join(_LATEX_SPECIAL.get(symbol, symbol) for symbol in " ".join(text.split()))
 
 
 def duration(seconds: float) -> str:

@@ -10,7 +10,7 @@ from prmcal.db.tables import HealthCheck
 from prmcal.db.text.formats import counted, interval, number
 
 with Path(__file__).with_name("health.csv").open(encoding="utf-8", newline="") as _file:
-    _WORDS = {each["check"]: each for each in csv.DictReader(_file)}
+    _WORDS = {row["check"]: row for row in csv.DictReader(_file)}
 
 
 def title(finding: HealthCheck) -> str:
@@ -42,18 +42,18 @@ def sentence(finding: HealthCheck) -> str:
     return f"{_setting_text(finding)}: {text}"
 
 
-def summaries(found: Iterable[HealthCheck]) -> list[tuple[str, str, str]]:
+def summaries(findings: Iterable[HealthCheck]) -> list[tuple[str, str, str]]:
     """Return title, figure and sentence of each kind of finding, the most serious first.
 
     Of several findings of a kind, the worst one is described, and the others are counted.
     """
     kinds: dict[str, list[HealthCheck]] = {}
-    for each in found:
-        kinds.setdefault(title(each), []).append(each)
+    for finding in findings:
+        kinds.setdefault(title(finding), []).append(finding)
     rows = []
-    for name, own in kinds.items():
-        worst = max(own, key=lambda each: each.share if each.value is None else -each.value)
-        more = f" The same holds for {counted(len(own) - 1, 'other pairing')}." if len(own) > 1 else ""
+    for name, of_kind in kinds.items():
+        worst = max(of_kind, key=lambda finding: finding.share if finding.value is None else -finding.value)
+        more = f" The same holds for {counted(len(of_kind) - 1, 'other pairing')}." if len(of_kind) > 1 else ""
         rows.append((name, figure(worst), sentence(worst) + more))
     return rows
 
@@ -63,14 +63,14 @@ def answers_read(checks: Iterable[HealthCheck]) -> list[tuple[str, str, str]]:
 
     It needs all checks, also those that found nothing to mention.
     """
-    parts: dict[str, list[HealthCheck]] = {}
-    for each in checks:
-        if each.check.startswith(READ):
-            parts.setdefault(_setting_text(each), []).append(each)
+    by_setting: dict[str, list[HealthCheck]] = {}
+    for check in checks:
+        if check.check.startswith(READ):
+            by_setting.setdefault(_setting_text(check), []).append(check)
     rows = []
-    for setting, own in parts.items():
-        ways = {each.check.removeprefix(READ): each.count for each in own}
-        total = own[0].total
+    for setting, of_setting in by_setting.items():
+        ways = {check.check.removeprefix(READ): check.count for check in of_setting}
+        total = of_setting[0].total
         if set(ways) != {"boxed"}:
             counts = ", ".join(f"{count:,} {way}" for way, count in ways.items())
             name = "Right or wrong" if "given" in ways else "Answers read"
@@ -78,9 +78,9 @@ def answers_read(checks: Iterable[HealthCheck]) -> list[tuple[str, str, str]]:
     return rows
 
 
-def misleading(found: Iterable[HealthCheck]) -> tuple[HealthCheck, ...]:
+def misleading(findings: Iterable[HealthCheck]) -> tuple[HealthCheck, ...]:
     """Return the findings over which no number may be printed as a headline."""
-    return tuple(each for each in found if each.severity == "misleading")
+    return tuple(finding for finding in findings if finding.severity == "misleading")
 
 
 def _setting_text(finding: HealthCheck) -> str:

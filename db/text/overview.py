@@ -7,6 +7,7 @@ from typing import NamedTuple
 from prmcal.db.metrics import OTHER_METRICS
 from prmcal.db.overview import types
 from prmcal.db.statistics.budgets import verdict
+from prmcal.db.statistics.intervals import Estimate
 from prmcal.db.text.board import Board, Column, described_column
 from prmcal.db.text.formats import WORDS, counted, duration, interval, number
 from prmcal.db.text.health import misleading, summaries
@@ -22,67 +23,67 @@ class Tile(NamedTuple):
     detail: str
 
 
-def measured(found: types.Overview) -> str:
+def measured(overview: types.Overview) -> str:
     """Say what was measured, such as "6 calibrators in 18 settings: 3 LLMs, 3 PRMs and 2 data sets ..."."""
-    calibrators = counted(len(found.ranking), "calibrator")
+    calibrators = counted(len(overview.ranking), "calibrator")
     kinds = {"llm": "LLM", "prm": "PRM", "dataset": "data set"}
-    llms, prms, datasets = (counted(found.cells[kind].nunique(), name) for kind, name in kinds.items())
-    settings = counted(found.settings, "setting")
-    text = f"{calibrators} in {settings}: {llms} and {prms} on {datasets} {extent(found)}"
-    if found.running:
+    llms, prms, datasets = (counted(overview.cells[kind].nunique(), name) for kind, name in kinds.items())
+    settings = counted(overview.settings, "setting")
+    text = f"{calibrators} in {settings}: {llms} and {prms} on {datasets} {extent(overview)}"
+    if overview.running:
         text += " The run is in progress: all numbers are provisional."
     return text
 
 
-def extent(found: types.Extent) -> str:
+def extent(ranking: types.Extent) -> str:
     """Say which questions were measured, and which cells are not done."""
-    sets = ", ".join(f"{name} with {counted(number, 'question')}" for name, number in found.questions.items())
-    unfinished = [f"{found.counts[name]:,} {name}" for name in ("failed", "pending") if found.counts[name]]
-    done = f" {counted(found.counts['done'], 'cell')} done, {', '.join(unfinished)}." if unfinished else ""
+    sets = ", ".join(f"{name} with {counted(number, 'question')}" for name, number in ranking.questions.items())
+    unfinished = [f"{ranking.counts[name]:,} {name}" for name in ("failed", "pending") if ranking.counts[name]]
+    done = f" {counted(ranking.counts['done'], 'cell')} done, {', '.join(unfinished)}." if unfinished else ""
     return f"({sets}).{done}"
 
 
-def tiles(found: types.Overview) -> tuple[Tile, ...]:
+def tiles(overview: types.Overview) -> tuple[Tile, ...]:
     """Return what speaks against the data, and then :func:`cards`."""
-    return (*(Tile(*each) for each in summaries(found.health)), *cards(found))
+    return (*(Tile(*summary) for summary in summaries(overview.health)), *cards(overview))
 
 
-def cards(found: types.Overview) -> tuple[Tile, ...]:
+def cards(overview: types.Overview) -> tuple[Tile, ...]:
     """Return how far scores are off, what calibration repairs, and what it saves; none where they would mislead."""
-    if misleading(found.health) or not found.ranking:
+    if misleading(overview.health) or not overview.ranking:
         return ()
-    return (_error(found), _repair(found), _saving(found))
+    return (_error(overview), _repair(overview), _saving(overview))
 
 
-def _error(found: types.Overview) -> Tile:
-    before, after = found.before.get("signed_error"), found.ranking[0].errors.get("signed_error")
+def _error(overview: types.Overview) -> Tile:
+    before, after = overview.before.get("signed_error"), overview.ranking[0].errors.get("signed_error")
     if before is None or after is None:
         return Tile("Too high by", "unknown", "No uncalibrated scores were measured.")
-    name, (one, other) = "Too high by", (before, after)
+    name, (first, second) = "Too high by", (before, after)
     if before.value < 0:
-        name, (one, other) = "Too low by", (_negative(each) for each in (before, after))
-    ends = " → ".join(interval(each.low, each.high) for each in (one, other))
-    return Tile(name, f"{number(one.value)} → {number(other.value)}", ends)
+        name, (first, second) = "Too low by", (_negative(error) for error in (before, after))
+    ends = " → ".join(interval(error.low, error.high) for error in (first, second))
+    return Tile(name, f"{number(first.value)} → {number(second.value)}", ends)
 
 
-def _negative(value: types.Quantity) -> types.Quantity:
-    return types.Quantity(-value.value, -value.high, -value.low)
+def _negative(value: Estimate) -> Estimate:
+    return Estimate(-value.value, -value.high, -value.low)
 
 
-def _repair(found: types.Overview) -> Tile:
-    if found.repair is None:
-        missing = "a calibrator was" if found.before else "uncalibrated scores were"
+def _repair(overview: types.Overview) -> Tile:
+    if overview.repair is None:
+        missing = "a calibrator was" if overview.before else "uncalibrated scores were"
         return Tile("Repaired by", "unknown", f"Not in all settings {missing} measured.")
-    return _share("Repaired by", found.repair, "not shown", "of the Brier score")
+    return _share("Repaired by", overview.repair, "not shown", "of the Brier score")
 
 
-def _saving(found: types.Overview) -> Tile:
-    if found.saving is None:
+def _saving(overview: types.Overview) -> Tile:
+    if overview.saving is None:
         return Tile("Samples saved", "unknown", "Add `league: true` to the grid.")
-    return _share("Samples saved", found.saving.share, "none shown", "at equal accuracy")
+    return _share("Samples saved", overview.saving.share, "none shown", "at equal accuracy")
 
 
-def _share(name: str, share: types.Quantity, without: str, of: str) -> Tile:
+def _share(name: str, share: Estimate, without: str, of: str) -> Tile:
     """Return a share as a figure only if its interval is above 0."""
     ends, percent = interval(100 * share.low, 100 * share.high, 0), f"{number(100 * share.value, 0)}%"
     if verdict(share.low, share.high) == "gain":
@@ -90,45 +91,45 @@ def _share(name: str, share: types.Quantity, without: str, of: str) -> Tile:
     return Tile(name, without, f"{percent} {ends} {of}")
 
 
-def tests_text(found: types.Outcomes) -> str:
+def tests_text(outcomes: types.Outcomes) -> str:
     """Return the numbers of wins, ties and losses in words."""
     return (
-        f"paired tests: {counted(found.wins, 'win')}, {counted(found.ties, 'tie')}, "
-        f"{counted(found.losses, 'loss', 'losses')}"
+        f"paired tests: {counted(outcomes.wins, 'win')}, {counted(outcomes.ties, 'tie')}, "
+        f"{counted(outcomes.losses, 'loss', 'losses')}"
     )
 
 
-def ranking_board(found: types.Overview) -> Board:
+def ranking_board(overview: types.Overview) -> Board:
     """Return the ranking of the calibrators. The first two columns name the rank and the calibrator."""
-    column = partial(described_column, "ranking", found.ranking)
+    column = partial(described_column, "ranking", overview.ranking)
     columns = [
         column("Rank", placed),
-        column("Calibrator", lambda each: each.calibrator),
+        column("Calibrator", lambda row: row.calibrator),
         column("Mean rank", lambda row: quantity(row.mean_rank, 2)),
         column("W-T-L", lambda row: str(row.outcomes)),
-        column("Brier cut", lambda row: percents(row.cut, 0)),
-        *(_column(found, metric, weight) for metric, weight in zip(OTHER_METRICS, (5, 6), strict=False)),
+        column("Brier reduction", lambda row: percents(row.brier_reduction, 0)),
+        *(_column(overview, metric, weight) for metric, weight in zip(OTHER_METRICS, (5, 6), strict=False)),
         column("IAS accuracy", lambda row: percents(row.gain and row.gain.accuracy)),
         column("IAS samples", lambda row: quantity(row.gain and row.gain.samples, 1)),
         column("To equal cost", lambda row: points(row.gain and row.gain.to_equal_cost)),
         column("Fit", lambda row: "" if row.fit_seconds is None else duration(row.fit_seconds)),
         column("Source", lambda row: row.citation),
     ]
-    legend = ranking_legend(found)
-    shown = tuple(column for column in columns if any(column.values))
-    return Board(shown, 2, (legend,), "Ranking of the calibrators", legend)
+    legend = ranking_legend(overview)
+    filled = tuple(column for column in columns if any(column.values))
+    return Board(filled, 2, (legend,), "Ranking of the calibrators", legend)
 
 
-def _column(found: types.Overview, metric: str, weight: int) -> Column:
-    described = found.metrics[metric]
-    values = tuple(quantity(row.errors.get(metric)) for row in found.ranking)
-    about = f"{described.description} Mean over settings; {described.direction}."
-    return Column(described.title, values, weight, about=about)
+def _column(overview: types.Overview, metric: str, weight: int) -> Column:
+    description = overview.metrics[metric]
+    values = tuple(quantity(row.errors.get(metric)) for row in overview.ranking)
+    about = f"{description.description} Mean over settings; {description.direction}."
+    return Column(description.title, values, weight, about=about)
 
 
-def ranking_legend(found: types.Overview) -> str:
+def ranking_legend(overview: types.Overview) -> str:
     """Explain the ranking in a few sentences."""
-    partly = any(each.settings < found.settings for each in found.ranking)
+    partly = any(row.settings < overview.settings for row in overview.ranking)
     return f"{_LEGENDS['ranking']} {_LEGENDS['ranking in part']}" if partly else _LEGENDS["ranking"]
 
 
@@ -137,9 +138,7 @@ def placed(row: types.Rank) -> str:
     return f"{row.rank_low}" if row.rank_low == row.rank_high else f"{row.rank_low}-{row.rank_high}"
 
 
-def quantity(
-    value: types.Quantity | None, digits: int = 3, *, factor: int = 1, unit: str = "", signed: bool = False
-) -> str:
+def quantity(value: Estimate | None, digits: int = 3, *, factor: int = 1, unit: str = "", signed: bool = False) -> str:
     """Return a value and its interval, both multiplied by a factor; empty for None."""
     if value is None:
         return ""
@@ -147,12 +146,12 @@ def quantity(
     return f"{number(factor * value.value, digits, signed=signed)}{unit} {ends}".rstrip()
 
 
-def percents(value: types.Quantity | None, digits: int = 1) -> str:
+def percents(value: Estimate | None, digits: int = 1) -> str:
     """Return a share in percent."""
     return quantity(value, digits, factor=100, unit="%")
 
 
-def points(value: types.Quantity | None, unit: str = " points") -> str:
+def points(value: Estimate | None, unit: str = " points") -> str:
     """Return a difference of shares in percentage points."""
     return quantity(value, 1, factor=100, unit=unit, signed=True)
 
@@ -160,67 +159,67 @@ def points(value: types.Quantity | None, unit: str = " points") -> str:
 _NAMED = 3
 
 
-def league_measured(found: types.League) -> str:
+def league_measured(league: types.League) -> str:
     """Say what was measured, such as "12 strategies in 18 settings (nano-math with 100 questions)."."""
-    entries, settings = counted(len(found.rows), "entry", "entries"), counted(found.settings, "setting")
-    return f"{entries} in {settings} {extent(found)}"
+    entries, settings = counted(len(league.rows), "entry", "entries"), counted(league.settings, "setting")
+    return f"{entries} in {settings} {extent(league)}"
 
 
-def league_sentence(found: types.League) -> str:
+def league_sentence(league: types.League) -> str:
     """Say who is ahead and who is behind, by their plausible ranks. Nobody is ahead if another may be the best."""
-    wrong = summaries(misleading(found.health))
+    wrong = summaries(misleading(league.health))
     if wrong:
         return " ".join(["No strategy is ahead.", *(f"{text[:1].upper()}{text[1:]}" for _, _, text in wrong)])
-    if not found.ranked:
+    if not league.ranked:
         return "Nothing can be ranked yet: no setting has two strategies that were measured."
-    levels = types.levels_of(row.entry for row in found.rows)
+    levels = types.levels_of(row.entry for row in league.rows)
 
     def names(rows: Sequence[types.LeagueRow]) -> str:
-        named = [f"{row.entry.name}{levels[row.entry]}" for row in rows[:_NAMED]]
-        return ", ".join(named) + (f" and {len(rows) - _NAMED} more" if len(rows) > _NAMED else "")
+        listed = [f"{row.entry.name}{levels[row.entry]}" for row in rows[:_NAMED]]
+        return ", ".join(listed) + (f" and {len(rows) - _NAMED} more" if len(rows) > _NAMED else "")
 
-    leaders = [row for row in found.ranked if row.rank and row.rank.rank_low == 1]
-    behind = [row for row in found.ranked if row not in leaders]
-    first = leaders[0]
-    gain = first.over_fixed or first.gain
-    rival = "the best fixed n of equal cost" if first.over_fixed else "a fixed n of equal cost"
+    leaders = [row for row in league.ranked if row.rank and row.rank.rank_low == 1]
+    behind = [row for row in league.ranked if row not in leaders]
+    leader = leaders[0]
+    gain = leader.over_fixed or leader.gain
+    rival = "the best fixed n of equal cost" if leader.over_fixed else "a fixed n of equal cost"
     clear = "" if verdict(gain.low, gain.high) == "gain" else ", which is no clear difference"
     if len(leaders) == 1:
         lead = f"{names(leaders)} is ahead: {points(gain)} against {rival}{clear}."
     else:
-        lead = f"No strategy is clearly ahead: {len(leaders)} of {len(found.ranked)} may be the best."
+        lead = f"No strategy is clearly ahead: {len(leaders)} of {len(league.ranked)} may be the best."
     return f"{lead} Behind: {names(behind)}." if behind else lead
 
 
-def league_board(found: types.League) -> Board:
+def league_board(league: types.League) -> Board:
     """Return the ranking of the strategies. The first three columns name the rank, the strategy and the calibrator."""
-    column = partial(described_column, "league", found.rows)
-    budgets = sorted({budget for row in found.rows for budget in row.accuracies})
-    levels = types.levels_of(row.entry for row in found.rows)
+    column = partial(described_column, "league", league.rows)
+    budgets = sorted({budget for row in league.rows for budget in row.accuracies})
+    levels = types.levels_of(row.entry for row in league.rows)
     columns = [
         column("Rank", lambda row: placed(row.rank) if row.rank else "-"),
         column("Strategy", lambda row: row.entry.strategy),
         column("Calibrator", lambda row: f"{row.entry.calibrator}{levels[row.entry]}"),
         column("Gain", lambda row: points(row.gain, "")),
         column("W-T-L", lambda row: str(row.outcomes) if row.rank else ""),
-        *(_at_budget(found, budget) for budget in budgets),
+        *(_at_budget(league, budget) for budget in budgets),
         column("Over fixed", lambda row: points(row.over_fixed, "") if row.over_fixed else ""),
         column("Mean rank", lambda row: quantity(row.rank and row.rank.mean_rank, 2)),
         column("Order error", lambda row: number(100 * row.order_error, 2) if row.order_error > 0 else ""),
         column("Source", lambda row: row.citation),
     ]
-    legend, shown = league_legend(found), tuple(column for column in columns if any(column.values))
-    notes = league_sentence(found), legend
-    return Board(shown, 3, notes, "Ranking of the strategies at equal cost", legend)
+    legend, filled = league_legend(league), tuple(column for column in columns if any(column.values))
+    notes = league_sentence(league), legend
+    return Board(filled, 3, notes, "Ranking of the strategies at equal cost", legend)
 
 
-def _at_budget(found: types.League, budget: int) -> Column:
-    values = tuple(percents(row.accuracies.get(budget)) for row in found.rows)
+def _at_budget(league: types.League, budget: int) -> Column:
+    values = tuple(percents(row.accuracies.get(budget)) for row in league.rows)
     about = f"Accuracy with {budget} samples of a question on average. Higher is better."
     return Column(f"At {budget}", values, {4: 3, 16: 4}.get(budget, 6), about=about)
 
 
-def league_legend(found: types.League) -> str:
+def league_legend(league: types.League) -> str:
     """Explain the ranking in a few sentences."""
-    exact = all(row.order_error == 0 for row in found.rows)
+    exact = all(row.order_error == 0 for row in league.rows)
     return _LEGENDS["league"] if exact else f"{_LEGENDS['league']} {_LEGENDS['league orders']}"

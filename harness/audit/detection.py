@@ -19,8 +19,8 @@ import numpy as np
 import pandas as pd
 
 from prmcal.arrays import Bools, Floats, Ints
-from prmcal.db.overview.types import Quantity
 from prmcal.db.statistics.bootstrap import Bootstrap, Statistic, estimate
+from prmcal.db.statistics.intervals import Estimate
 
 _MOST_THRESHOLDS = 200
 WORDS: dict[str, dict[str, Any]] = tomllib.loads(Path(__file__).with_name("audit.toml").read_text(encoding="utf-8"))
@@ -34,7 +34,7 @@ PRM_SCORES: dict[str, list[float]] = WORDS["prmbench"]
 
 
 @dataclass(frozen=True)
-class Detection(Quantity):
+class Detection(Estimate):
     """F1 or PRMScore of one way to decide which step is wrong, with its 95% interval over questions."""
 
     way: str

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from scipy.special import stdtrit
 
 from prmcal.arrays import Bools, Floats, Ints
-from prmcal.db.overview.types import Quantity
 from prmcal.db.statistics.bootstrap import Bootstrap, Ratio, Statistic, estimate
 from prmcal.db.statistics.intervals import (
+    Estimate,
     IntervalRule,
     bounded_interval,
     error_interval,
@@ -53,7 +53,7 @@ _BOOTSTRAP = Bootstrap(1000, 0)
 
 
 @dataclass(frozen=True)
-class Number(Quantity):
+class Number(Estimate):
     """A value with its 95% interval over questions, and their number."""
 
     questions: int
@@ -89,11 +89,11 @@ class Measured:
     """Whether each question counts the same, since a few have most of the prefixes."""
     brier: Number
     gain: Number
-    """Mean cut of the Brier score by the calibrators that are chosen and fitted without a fold, on new questions."""
+    """Mean Brier reduction by the calibrators that are chosen and fitted without a fold, on new questions."""
     chosen: str
     """The calibrator that is chosen on all questions; "" if none is better than the scores as they are."""
     gains: dict[str, Number]
-    """The same cut by each calibrator, without a choice."""
+    """The same reduction by each calibrator, without a choice."""
     reliability: dict[str, tuple[Bin, ...]]
     """Bins of equally many prefixes: of the scores "as they are", and "calibrated" on questions that the fit and the
     choice have not seen."""
@@ -104,7 +104,7 @@ class Measured:
 
     @property
     def is_repaired(self) -> bool:
-        """Whether a calibrator clearly helps: the cut is above 0, and enough questions are informative."""
+        """Whether a calibrator clearly helps: the reduction is above 0, and enough questions are informative."""
         return bool(self.chosen) and self.gain.low > 0 and self.informative >= LEAST_INFORMATIVE
 
 

@@ -13,8 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from prmcal.db.overview.types import Quantity
-from prmcal.db.statistics.intervals import bounded_interval
+from prmcal.db.statistics.intervals import Estimate, bounded_interval
 from prmcal.db.text.formats import counted
 from prmcal.db.text.overview import quantity
 from prmcal.registry.messages import excerpt
@@ -30,7 +29,7 @@ _SOUND = 0.8
 
 
 @dataclass(frozen=True)
-class OwnWins(Quantity):
+class OwnWins(Estimate):
     """The share of comparisons that a solution's own question wins, with its 95% interval over questions."""
 
     questions: int

@@ -37,9 +37,9 @@ def _draw(name: str, table: pd.DataFrame) -> charts.Layers:
         series = charts.with_shapes(charts.series_of(_KINDS, list(kinds)))
         return _forest(table.assign(label=names, kind=kinds), "label", "accuracy", "accuracy", series)
     if name == "calibrators":
-        return _forest(table.assign(kind="all"), "calibrator", "cut", "cut of the Brier score")
+        return _forest(table.assign(kind="all"), "calibrator", "cut", "Brier reduction")
     if name == "readings":
-        return _forest(table.assign(kind="all"), "reading", "cut", "cut of the Brier score")
+        return _forest(table.assign(kind="all"), "reading", "cut", "Brier reduction")
     return _forest(table.assign(kind="all"), "part", "error", "score - label")
 
 

@@ -11,8 +11,7 @@ import numpy as np
 import pandas as pd
 
 from prmcal.arrays import Bools, Floats
-from prmcal.db.overview.types import UNKNOWN
-from prmcal.db.statistics.intervals import error_interval, gain_interval, signed_interval
+from prmcal.db.statistics.intervals import UNKNOWN, error_interval, gain_interval, signed_interval
 from prmcal.db.text.formats import number
 from prmcal.db.text.overview import quantity
 from prmcal.harness.audit.estimates import (

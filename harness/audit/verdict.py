@@ -6,7 +6,7 @@ from typing import Any
 
 import pandas as pd
 
-from prmcal.db.overview.types import UNKNOWN, Quantity
+from prmcal.db.statistics.intervals import UNKNOWN, Estimate
 from prmcal.db.text.formats import counted, number
 from prmcal.db.text.overview import quantity
 from prmcal.harness.audit.choices import Choice, Choices
@@ -147,7 +147,7 @@ def errors_found(measured: Measured) -> Iterator[str]:
         yield f"Published overall: {', '.join(f'{name} {own[0]:.3f}' for name, own in PRM_SCORES.items())}."
 
 
-def _with_width(value: Quantity) -> str:
+def _with_width(value: Estimate) -> str:
     """Return a value with its interval. One without a width is no interval."""
     return quantity(value) if value.low < value.high else number(value.value)
 

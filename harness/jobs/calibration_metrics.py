@@ -7,7 +7,7 @@ import pandas as pd
 
 from prmcal.arrays import Bools, Floats
 from prmcal.db.metrics import RANKING_METRIC, with_terminal
-from prmcal.db.statistics.bootstrap import Bootstrap, Estimate, QuestionMean, Ratio, Statistic, estimate, intervals
+from prmcal.db.statistics.bootstrap import Bootstrap, QuestionMean, Ratio, Resampled, Statistic, estimate, intervals
 from prmcal.db.statistics.intervals import IntervalRule
 from prmcal.errors import DataError
 from prmcal.harness.jobs.calibrators import require_prefixes, without_terminal
@@ -43,7 +43,7 @@ def metric_tables(
     metrics = groups[None]
     chosen = [name for name in metrics if compared is None or name in compared]
     known = intervals(metric for group in groups.values() for metric in group.values())
-    estimates: dict[tuple[Level | None, str], Estimate] = {}
+    estimates: dict[tuple[Level | None, str], Resampled] = {}
     for level, group in groups.items():
         for name, metric in group.items():
             with plugin_guard("metric", name, "measure"):  # It may call functions of a plugin.

@@ -6,7 +6,7 @@ Run a grid and read its results, in a script or a notebook:
 
     run = prmcal.run("hello", "runs/hello", progress=True)  # later: prmcal.open_run("runs/hello")
     print(run)
-    run.ranking()[["calibrator", "mean_rank", "cut", "ias_to_best_of_n"]]
+    run.ranking()[["calibrator", "mean_rank", "brier_reduction", "ias_to_best_of_n"]]
     board = run.leaderboard("calibration")
     board[["number", "calibrator", "brier_corrected", "brier_corrected_low", "brier_corrected_high"]]
     run.compare("#1", "#2")

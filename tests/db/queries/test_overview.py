@@ -18,11 +18,11 @@ from prmcal.db.metrics import RANKING_METRIC, SETTING
 from prmcal.db.overview.competition import competition, competition_frame, of_calibrators
 from prmcal.db.overview.query import league, overview
 from prmcal.db.overview.ranking import (
-    cut_of_chosen,
     mean_over_settings,
     means_over_settings,
     rank_by_means,
-    relative_cut,
+    reduction_of_chosen,
+    relative_reduction,
 )
 from prmcal.db.overview.reading import against_equal_cost
 from prmcal.db.overview.types import Overview
@@ -121,7 +121,7 @@ def test_the_cut_is_one_minus_the_ratio_of_the_means() -> None:
     values = values_of(5, none=0.2, good=0.05)
     base, good = (values[values["calibrator"] == name] for name in ("none", "good"))
     means = [each.groupby(SETTING)["value"].mean().mean() for each in (good, base)]
-    found = relative_cut(good, base)
+    found = relative_reduction(good, base)
     assert found.value == pytest.approx(1 - means[0] / means[1])
     draw = np.random.default_rng(6)
     resampled = []
@@ -321,7 +321,10 @@ def test_every_number_of_the_ranking_has_its_interval(whole: Overview) -> None:
     assert table.head[:2] == ["Rank", "Calibrator"]
     for row in table.rows:
         for title, value in zip(table.head, row, strict=True):
-            if title in ("Mean rank", "Brier cut", "Adaptive CE, corrected", "Signed error", "IAS accuracy") and value:
+            if (
+                title in ("Mean rank", "Brier reduction", "Adaptive CE, corrected", "Signed error", "IAS accuracy")
+                and value
+            ):
                 assert "[" in value, title
     assert all(column.about for column in table.columns)
 
@@ -359,14 +362,14 @@ def test_the_repair_is_judged_on_other_questions_than_those_that_choose_it() -> 
             )
             for name in ("none", *"abcdefgh")
         )
-        cut = cut_of_chosen(values, "none")
+        cut = reduction_of_chosen(values, "none")
         assert cut is not None
         cuts.append((cut.value, cut.low <= 0 <= cut.high))
     means, inside = np.array(cuts).T
     # The best of eight on the same questions would seem to remove 5 standard errors of this mean.
     assert abs(means.mean()) < 3 * means.std() / 60**0.5
     assert inside.mean() >= 0.9
-    assert cut_of_chosen(values, "no such calibrator") is None
+    assert reduction_of_chosen(values, "no such calibrator") is None
 
 
 def test_models_and_strategies_are_ranked_as_calibrators_are(published: Path) -> None:

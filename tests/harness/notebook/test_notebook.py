@@ -112,7 +112,7 @@ def test_the_ranking_is_that_of_the_overview(opened: prmcal.Run) -> None:
     assert table["brier"].iloc[0] == first.brier.value
     assert table["brier_high"].iloc[0] == first.brier.high
     baseline = table.set_index("calibrator").loc[overview.baseline]
-    assert baseline.isna()["cut"]
+    assert baseline.isna()["brier_reduction"]
     llm = overview.cells["llm"].iloc[0]
     assert opened.ranking(llm=llm)["settings"].max() < table["settings"].max()
 
