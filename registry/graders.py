@@ -171,13 +171,13 @@ class JudgeGrader(Grader):
             "judge": self._judge.identity()
         }
 
-    def problems(self, asked: Mapping[str, int]) -> list[PrmcalError]:
+    def problems(self, solution_counts: Mapping[str, int]) -> list[PrmcalError]:
         """Return why the model cannot be used."""
-        return super().problems(asked) + self._judge.problems(asked)
+        return super().problems(solution_counts) + self._judge.problems(solution_counts)
 
     def grade(self, requests: Sequence[GradingRequest]) -> list[Graded]:
         """Return what the model says of each answer; see :meth:`prmcal.Grader.grade`."""
-        asked = [request for request in requests if request.answer is not None]
+        answered_requests = [request for request in requests if request.answer is not None]
         scores = self._judge.score_batch(
             [
                 ScoringRequest(
@@ -185,11 +185,11 @@ class JudgeGrader(Grader):
                     ((str(request.answer),),),
                     whole_only=True,
                 )
-                for request in asked
+                for request in answered_requests
             ]
         )
-        graded = iter(_judged(score) for (score,) in scores)
-        return [Graded("unparsed") if request.answer is None else next(graded) for request in requests]
+        grades = iter(_judged(score) for (score,) in scores)
+        return [Graded("unparsed") if request.answer is None else next(grades) for request in requests]
 
     def close(self) -> None:
         """Free the model's memory."""

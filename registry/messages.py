@@ -19,13 +19,13 @@ _LONGEST_VALUE = 80
 def printable(text: str) -> str:
     """Return text from a model or a data set with its control characters escaped. Line breaks stay."""
     return "".join(
-        each if each.isprintable() or each == "\n" else each.encode("unicode_escape").decode() for each in text
+        char if char.isprintable() or char == "\n" else char.encode("unicode_escape").decode() for char in text
     )
 
 
-def meant(name: str, known: Iterable[str], otherwise: str) -> str:
+def meant(name: str, names: Iterable[str], otherwise: str) -> str:
     """Return the question if the closest of the known names is meant; another text if none is close."""
-    close = difflib.get_close_matches(name, sorted(known), n=1)
+    close = difflib.get_close_matches(name, sorted(names), n=1)
     return f"Did you mean '{close[0]}'?" if close else otherwise
 
 
@@ -53,13 +53,13 @@ def message_of(error: BaseException) -> str:
 
 def causes_of(error: BaseException, suppressed: bool = False) -> Iterator[BaseException]:
     """Yield an error, the one that it was raised from, and so on; also those that are `suppressed` in a traceback."""
-    seen: set[int] = set()
-    found: BaseException | None = error
-    while found is not None and id(found) not in seen:
-        seen.add(id(found))
-        yield found
-        hidden = found.__suppress_context__ and not suppressed
-        found = found.__cause__ or (None if hidden else found.__context__)
+    seen_ids: set[int] = set()
+    cause: BaseException | None = error
+    while cause is not None and id(cause) not in seen_ids:
+        seen_ids.add(id(cause))
+        yield cause
+        hidden = cause.__suppress_context__ and not suppressed
+        cause = cause.__cause__ or (None if hidden else cause.__context__)
 
 
 @contextmanager

@@ -100,20 +100,20 @@ class NetworkFailure(NamedTuple):
         error of prmcal is final.
         """
         chain = list(causes_of(error))
-        if isinstance(error, PrmcalError) or any(type(each).__module__.startswith(_OWN_PATIENCE) for each in chain):
+        if isinstance(error, PrmcalError) or any(type(link).__module__.startswith(_OWN_PATIENCE) for link in chain):
             return None
-        for each in chain:
-            response = getattr(each, "response", None)
-            found = [
-                getattr(place, name, None) for place in (response, each) for name in ("status_code", "status", "code")
+        for link in chain:
+            response = getattr(link, "response", None)
+            codes = [
+                getattr(source, name, None) for source in (response, link) for name in ("status_code", "status", "code")
             ]
-            status = next((value for value in found if isinstance(value, int) and 400 <= value <= 599), None)
+            status = next((value for value in codes if isinstance(value, int) and 400 <= value <= 599), None)
             if status is not None:
                 if not temporary(status):
                     return None
                 cause = f"the server has an error of its own ({status}): see its log" if status >= 500 else _SLOW
-                return cls(_LIMITED if status == _BUSY else cause, _retry_after(response) or _retry_after(each))
-        causes = [cause for each in chain if (cause := _cause(each))]
+                return cls(_LIMITED if status == _BUSY else cause, _retry_after(response) or _retry_after(link))
+        causes = [cause for link in chain if (cause := _cause(link))]
         return cls(causes[-1]) if causes else None
 
 
@@ -171,9 +171,9 @@ def patiently(plugin: Any, call: Callable[[], T]) -> T:
     from tenacity import Retrying
 
     key = f"{plugin.plugin_name} {plugin.arguments}"
-    result = Retrying(**policy("its server", plugin.patience, key))(call)
+    value = Retrying(**policy("its server", plugin.patience, key))(call)
     answered(key)
-    return result
+    return value
 
 
 def answered(key: str) -> None:

@@ -90,24 +90,24 @@ class Registry(Generic[P]):
 
     def forget(self, module: str) -> None:
         """Remove the plugins that a module registered."""
-        kept = {name: cls for name, cls in self._registered.items() if cls.__module__ != module}
-        self._registered = kept
+        plugins = {name: cls for name, cls in self._registered.items() if cls.__module__ != module}
+        self._registered = plugins
 
     def names(self) -> dict[str, str]:
         """Return ``module:Class`` of every plugin, sorted by name.
 
         Raises a DuplicatePluginError if an installed package has a name that is taken.
         """
-        found = dict(self._builtin)
+        targets = dict(self._builtin)
         for point in metadata.entry_points(group=self.group):
-            if found.setdefault(point.name, point.value) != point.value:
+            if targets.setdefault(point.name, point.value) != point.value:
                 raise DuplicatePluginError(
-                    f"The {self.kind} name '{point.name}' belongs to {found[point.name]} and to {point.value} of the "
+                    f"The {self.kind} name '{point.name}' belongs to {targets[point.name]} and to {point.value} of the "
                     f"package {point.dist.name if point.dist else 'unknown'}. Uninstall one of them."
                 )
-        self._importable = dict(found)
-        found |= {name: f"{cls.__module__}:{cls.__qualname__}" for name, cls in self._registered.items()}
-        return dict(sorted(found.items()))
+        self._importable = dict(targets)
+        targets |= {name: f"{cls.__module__}:{cls.__qualname__}" for name, cls in self._registered.items()}
+        return dict(sorted(targets.items()))
 
     def get(self, name: str) -> type[P]:
         """Return the class registered under `name`, and import it if necessary.
@@ -118,14 +118,14 @@ class Registry(Generic[P]):
         if name in self._registered:
             return self._registered[name]
         # Entry points are read again for an unknown name only, since that takes a while.
-        known = self._importable if name in self._importable else self.names()
-        if name not in known:
-            hint = meant(name, known, f"Registered: {', '.join(known) or 'none'}.")
+        targets = self._importable if name in self._importable else self.names()
+        if name not in targets:
+            hint = meant(name, targets, f"Registered: {', '.join(targets) or 'none'}.")
             raise UnknownPluginError(
                 f"There is no {self.kind} '{name}'. {hint} If it is in a file of yours, name the file: "
                 "--plugin FILE, or `plugins: [FILE]` in the grid."
             )
-        cls: type[P] = self._import(name, known[name])
+        cls: type[P] = self._import(name, targets[name])
         self._check_contract(name, cls)
         self._registered[name] = cls
         return cls
@@ -151,9 +151,9 @@ class Registry(Generic[P]):
     def _import(self, name: str, target: str) -> Any:
         module, _, attribute = target.partition(":")
         try:
-            found: Any = importlib.import_module(module)
-            for part in attribute.split("."):
-                found = getattr(found, part)
+            value: Any = importlib.import_module(module)
+            for attribute_name in attribute.split("."):
+                value = getattr(value, attribute_name)
         except PrmcalError:
             raise
         except Exception as error:
@@ -161,19 +161,21 @@ class Registry(Generic[P]):
                 f"The {self.kind} '{name}' cannot be loaded from {target}: {message_of(error)}. "
                 "Check that its package and all dependencies are installed."
             ) from error
-        return found
+        return value
 
     def _check_contract(self, name: str, cls: Any) -> None:
         if not (inspect.isclass(cls) and issubclass(cls, self.contract)):
-            own = [kind for kind, each in KINDS.items() if inspect.isclass(cls) and issubclass(cls, each.contract)]
-            hint = f' Write @{own[0]}("{name}") above it.' if own else ""
+            registries = KINDS.values() if inspect.isclass(cls) else ()
+            kind = next((registry.kind for registry in registries if issubclass(cls, registry.contract)), None)
+            hint = f' Write @{kind}("{name}") above it.' if kind else ""
             raise InvalidPluginError(
                 f"The {self.kind} '{name}' ({getattr(cls, '__qualname__', cls)!s}) must be a class that derives "
                 f"from prmcal.{self.contract.__name__}.{hint}"
             )
         missing = sorted(getattr(cls, "__abstractmethods__", ()))
         if missing:
-            forms = (f"def {each}({', '.join(inspect.signature(getattr(cls, each)).parameters)})" for each in missing)
+            signatures = {method: inspect.signature(getattr(cls, method)) for method in missing}
+            forms = (f"def {method}({', '.join(signature.parameters)})" for method, signature in signatures.items())
             raise InvalidPluginError(
                 f"The {self.kind} '{name}' ({cls.__qualname__}) lacks {', '.join(missing)}. Write "
                 f"{' and '.join(forms)}. "
@@ -190,7 +192,7 @@ metrics = Registry("metric", Metric)
 graders = Registry("grader", Grader)
 
 KINDS: dict[str, Registry[Any]] = {
-    each.kind: each for each in (llms, prms, calibrators, datasets, strategies, metrics, graders)
+    registry.kind: registry for registry in (llms, prms, calibrators, datasets, strategies, metrics, graders)
 }
 
 llm, prm, calibrator, dataset = llms.register, prms.register, calibrators.register, datasets.register
@@ -226,10 +228,10 @@ def load_plugin_file(path: Path, named: bool = True) -> None:
         )
     loaded = sys.modules.get(module_name)
     if loaded is not None:
-        before: dict[Path, str] = vars(loaded)[_CONTENT]
-        if before == content:
+        content_before: dict[Path, str] = vars(loaded)[_CONTENT]
+        if content_before == content:
             return
-        _forget(before)
+        _forget(content_before)
     spec = importlib.util.spec_from_file_location(module_name, path)
     if spec is None or spec.loader is None:
         raise InvalidPluginError(f"{path} is not a Python file. Set --plugin to the path of a .py file.")
@@ -276,17 +278,17 @@ def _forget(files: Collection[Path]) -> None:
                 Path(importlib.util.cache_from_source(file)).unlink()
 
 
-def plugin_entry(parameter: str, given: str | Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+def plugin_entry(parameter: str, value: str | Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     """Return the name and the arguments of a plugin that an argument of another plugin names.
 
     `parameter` is the name of that argument, for the error message. What is given is the registered name, or
     ``{"plugin": name, "arguments": {...}}``. Raises a ValueError if it is neither.
     """
-    entry: Mapping[str, Any] = {"plugin": given} if isinstance(given, str) else given
+    entry: Mapping[str, Any] = {"plugin": value} if isinstance(value, str) else value
     name, arguments = entry.get("plugin"), entry.get("arguments", {})
     if not isinstance(name, str) or not isinstance(arguments, dict) or entry.keys() - {"plugin", "arguments"}:
         raise ValueError(
             f"The '{parameter}' parameter must be a name, or a mapping with the keys 'plugin' and 'arguments'. "
-            f"Got {given!r} instead."
+            f"Got {value!r} instead."
         )
     return name, arguments

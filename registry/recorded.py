@@ -54,9 +54,9 @@ class _Recorded(Plugin):
     """Read only rows with these values, such as ``{agent: mini}``."""
 
     @property
-    def named(self) -> str:
+    def file_names(self) -> str:
         """The files, for error messages."""
-        return self.recording().named
+        return self.recording().file_names
 
     def recording(self, score: str | None = None) -> Recording:
         """Return the recording; `score` is the field with the scores, if it is named."""
@@ -76,14 +76,14 @@ class _Recorded(Plugin):
 
         Reference answers in the same file do not change it. If the recording cannot be read, its bytes stand for it.
         """
-        known = super().identity()
-        arguments = {name: value for name, value in known["arguments"].items() if name not in _READING}
+        identity = super().identity()
+        arguments = {name: value for name, value in identity["arguments"].items() if name not in _READING}
         try:
             content: Any = [[text, self._replayed(question)] for text, question in self._read().items()]
         except PrmcalError:
             content = [file_hash(path) for path in self.recording().paths]
         text = json.dumps(content, default=str)
-        return {**known, "arguments": arguments, "recording": hashlib.sha256(text.encode()).hexdigest()[:16]}
+        return {**identity, "arguments": arguments, "recording": hashlib.sha256(text.encode()).hexdigest()[:16]}
 
     @abstractmethod
     def _read(self) -> Mapping[str, RecordedQuestion]:
@@ -122,11 +122,11 @@ class RecordedLLM(_Recorded, LLM):
     correct_from: float | None = None
     """The share from which on a solution counts as right, if the recording has shares or rewards."""
 
-    def problems(self, asked: Mapping[str, int]) -> list[PrmcalError]:
+    def problems(self, solution_counts: Mapping[str, int]) -> list[PrmcalError]:
         """Return also what the recording lacks of the first question that it lacks something of."""
-        calls = (partial(self.generate, [Prefix(text)], n, Sampling(), 0) for text, n in asked.items())
+        calls = (partial(self.generate, [Prefix(text)], n, Sampling(), 0) for text, n in solution_counts.items())
         lacks = next(filter(None, map(errors_of, calls)), [])
-        return super().problems(asked) + lacks
+        return super().problems(solution_counts) + lacks
 
     def _read(self) -> Mapping[str, RecordedQuestion]:
         return read_recording(self.recording(), "recording", self.skip_bad_rows, self.correct_from)
@@ -146,42 +146,42 @@ class RecordedLLM(_Recorded, LLM):
             question = questions.get(prefix.question)
             if question is None:
                 raise PluginFailedError(
-                    f"{self.named} has no recording of the question {prefix.question[:60]!r}. It has "
+                    f"{self.file_names} has no recording of the question {prefix.question[:60]!r}. It has "
                     f"{len(questions)} questions. Test and calibrate on these."
                 )
-            found = self._completions_of(question, prefix.steps, n)
-            if len(found) < n:
+            recorded_completions = self._completions_of(question, prefix.steps, n)
+            if len(recorded_completions) < n:
                 place = f"the prefix of {len(prefix.steps)} steps that ends with {join_steps(prefix.steps)[-60:]!r}"
                 raise PluginFailedError(
-                    f"{self.named}, {question.place}: the grid needs {n} completions of "
-                    f"{place if prefix.steps else 'the question'}, but {len(found)} are recorded. Lower the number of "
-                    "samples or follow-ups in the grid, or record more."
+                    f"{self.file_names}, {question.place}: the grid needs {n} completions of "
+                    f"{place if prefix.steps else 'the question'}, but {len(recorded_completions)} are recorded. Lower "
+                    "the number of samples or follow-ups in the grid, or record more."
                 )
-            completions.append(found[:n])
+            completions.append(recorded_completions[:n])
         return completions
 
     def _completions_of(self, question: RecordedQuestion, steps: tuple[str, ...], n: int) -> list[Completion]:
         solutions = list(question.solutions)
         if self.one_step:
-            solutions = [replace(each, text=as_one_step(each.text)) for each in solutions]
+            solutions = [replace(solution, text=as_one_step(solution.text)) for solution in solutions]
         if not steps:
             return solutions
         recorded = question.follow_ups.get(steps)
         if recorded is not None:
             return list(recorded)
         splitting = StepSplitting.of(self.splitting)
-        split = [split_text(each.text, splitting, False, self.count_tokens) for each in solutions]
-        for solution, whole in zip(solutions, split, strict=True):
-            if whole == steps:
+        steps_of_solutions = [split_text(solution.text, splitting, False, self.count_tokens) for solution in solutions]
+        for solution, solution_steps in zip(solutions, steps_of_solutions, strict=True):
+            if solution_steps == steps:
                 return [replace(solution, text="", tokens=0, finish_reason="end")] * n
         return [
-            _rest(solution, whole, len(steps))
-            for solution, whole in zip(solutions, split, strict=True)
-            if whole[: len(steps)] == steps
+            _continuation(solution, solution_steps, len(steps))
+            for solution, solution_steps in zip(solutions, steps_of_solutions, strict=True)
+            if solution_steps[: len(steps)] == steps
         ]
 
 
-def _rest(solution: Completion, steps: tuple[Step, ...], start: int) -> Completion:
+def _continuation(solution: Completion, steps: tuple[Step, ...], start: int) -> Completion:
     """The text after the first `start` steps, with a proportional share of the tokens."""
     text = "".join(step.sampled for step in steps[start:])
     share = len(text) / max(1, len(solution.text))
@@ -218,10 +218,10 @@ class RecordedPRM(_Recorded, PRM):
         super().check_arguments()
         if self.scale is None:
             recording = self._read().values()
-            scores = [each for question in recording for each in leaves(question.scores) if each is not None]
-            if scores and all(_is_score(each) and 0 <= each <= 1 for each in scores):
+            scores = [score for question in recording for score in leaves(question.scores) if score is not None]
+            if scores and all(_is_score(score) and 0 <= score <= 1 for score in scores):
                 raise InvalidArgumentsError(
-                    f"All {len(scores):,} scores in {self.named} lie in [0, 1]. They can be probabilities or "
+                    f"All {len(scores):,} scores in {self.file_names} lie in [0, 1]. They can be probabilities or "
                     "log-odds, which give other results. Set 'scale: probability' or 'scale: logit'."
                 )
 
@@ -232,33 +232,34 @@ class RecordedPRM(_Recorded, PRM):
     def _replayed(self, question: RecordedQuestion) -> Any:
         return [[solution.text for solution in question.solutions], question.scores]
 
-    def problems(self, asked: Mapping[str, int]) -> list[PrmcalError]:
+    def problems(self, solution_counts: Mapping[str, int]) -> list[PrmcalError]:
         """Return also the first question that has no scores, and errors in the scores of the first question."""
 
         def check() -> None:
-            known = self._read()
-            lacking = (text for text in asked if text not in known or known[text].scores == ())
-            for first in islice(chain(lacking, asked), 1):
-                self._scores_of(first)
+            questions = self._read()
+            lacking = (text for text in solution_counts if text not in questions or questions[text].scores == ())
+            for question in islice(chain(lacking, solution_counts), 1):
+                self._scores_of(question)
 
-        return super().problems(asked) + errors_of(check)
+        return super().problems(solution_counts) + errors_of(check)
 
     def score(self, question: str, trajectories: Sequence[Sequence[str]]) -> list[PrefixScores]:
         """Return the recorded score of every prefix; see :meth:`prmcal.PRM.score`.
 
         Raises a PluginFailedError if the question or a whole trajectory has no recorded score.
         """
-        known = self._scores_of(question)
-        found = []
+        scores_by_text = self._scores_of(question)
+        scores = []
         for steps in trajectories:
-            log_odds = np.array([_known(known, steps[:count]) for count in range(len(steps) + 1)], dtype=np.float32)
+            prefixes = [steps[:count] for count in range(len(steps) + 1)]
+            log_odds = np.array([_score_of(scores_by_text, prefix) for prefix in prefixes], dtype=np.float32)
             if np.isnan(log_odds[-1]):
                 raise PluginFailedError(
-                    f"{self.named} has no score for a trajectory of the question {question[:60]!r} that ends with "
+                    f"{self.file_names} has no score for a trajectory of the question {question[:60]!r} that ends with "
                     f"{join_steps(steps)[-60:]!r}. Use the PRM 'recorded' with the LLM 'recorded' and the same file."
                 )
-            found.append(PrefixScores(log_odds, expit(log_odds.astype(np.float64)), np.isnan(log_odds), tokens=0))
-        return found
+            scores.append(PrefixScores(log_odds, expit(log_odds.astype(np.float64)), np.isnan(log_odds), tokens=0))
+        return scores
 
     def _scores_of(self, question: str) -> dict[str, float]:
         """The logits of a question's prefixes, by their text."""
@@ -266,31 +267,31 @@ class RecordedPRM(_Recorded, PRM):
             recorded = self._read().get(question)
             if recorded is None or recorded.scores == ():
                 raise PluginFailedError(
-                    f"{self.named} has no scores for the question {question[:60]!r}"
+                    f"{self.file_names} has no scores for the question {question[:60]!r}"
                     + (f" in {recorded.place}." if recorded else ".")
                 )
             self._scores[question] = self._logits_by_text(recorded)
         return self._scores[question]
 
     def _logits_by_text(self, question: RecordedQuestion) -> dict[str, float]:
-        found: dict[str, float] = {}
+        log_odds_by_text: dict[str, float] = {}
         splitting = StepSplitting.of(self.splitting)
-        for solution, given in zip(question.solutions, question.scores, strict=True):
+        for solution, recorded_score in zip(question.solutions, question.scores, strict=True):
             steps = split_text(solution.text, splitting, False, lambda text: len(text.split()))
-            scores = given if isinstance(given, list) else [given]
-            known = [each for each in scores if each is not None]
-            if len(scores) not in (1, len(steps), len(steps) + 1) or not all(map(self._is_known, known)):
+            scores = recorded_score if isinstance(recorded_score, list) else [recorded_score]
+            present_scores = [score for score in scores if score is not None]
+            if len(scores) not in (1, len(steps), len(steps) + 1) or not all(map(self._is_known, present_scores)):
                 raise DataError(
-                    f"{self.named}, {question.place}: the scores must have a number for each solution, or a list "
+                    f"{self.file_names}, {question.place}: the scores must have a number for each solution, or a list "
                     f"of {len(steps)} numbers, or {len(steps) + 1} with the bare question, for a solution with "
                     f"{len(steps)} steps.{' Each is in [0, 1].' if self.scale == 'probability' else ''} "
-                    f"Got {shown(given)}."
+                    f"Got {shown(recorded_score)}."
                 )
             for count, score in zip(range(len(steps) + 1 - len(scores), len(steps) + 1), scores, strict=True):
                 if score is not None:
                     for key in _keys(steps[:count]):
-                        found.setdefault(key, self._log_odds(float(score)))
-        return found
+                        log_odds_by_text.setdefault(key, self._log_odds(float(score)))
+        return log_odds_by_text
 
     def _is_known(self, value: Any) -> bool:
         return _is_score(value) and (self.scale != "probability" or 0 <= value <= 1)
@@ -305,7 +306,7 @@ def _keys(steps: Sequence[str]) -> tuple[str, str]:
     return "\n".join(line for line in text.split("\n") if line.strip()), " ".join(text.split())
 
 
-def _known(scores: Mapping[str, float], steps: Sequence[str]) -> float:
+def _score_of(scores: Mapping[str, float], steps: Sequence[str]) -> float:
     text, words = _keys(steps)
     return scores.get(text, scores.get(words, np.nan))
 

@@ -75,14 +75,14 @@ class ServerClient:
         patience. The other requests are cancelled. Raises a PluginFailedError if the server refuses a request, or the
         key is not set.
         """
-        asked = self._ask(requests, read)
+        replies = self._ask(requests, read)
         try:
             asyncio.get_running_loop()
         except RuntimeError:
-            return asyncio.run(asked)
+            return asyncio.run(replies)
         # A notebook has a loop of its own, which would wait for itself.
         with ThreadPoolExecutor(1) as thread:
-            return thread.submit(asyncio.run, asked).result()
+            return thread.submit(asyncio.run, replies).result()
 
     def probe(self, request: Mapping[str, Any], read: "Callable[[httpx2.Response, Mapping[str, Any]], object]") -> None:
         """Raise the error of `ask` unless the server answers a request. It is sent once, with half a minute at most."""
@@ -97,18 +97,18 @@ class ServerClient:
         import httpx2
         from tenacity import AsyncRetrying
 
-        most = self.plugin.concurrency
-        gate = asyncio.Semaphore(most)
+        concurrency = self.plugin.concurrency
+        gate = asyncio.Semaphore(concurrency)
         whom = f"the server {self.plugin.base_url}"
         key = self._key()
         # Below, it repeats what servers say of the status.
         logging.getLogger("httpx2").setLevel(logging.WARNING)
         headers = {"Authorization": f"Bearer {key}"} if key else {}
-        limits = httpx2.Limits(max_connections=most, max_keepalive_connections=most)
+        limits = httpx2.Limits(max_connections=concurrency, max_keepalive_connections=concurrency)
         timeout = httpx2.Timeout(None, connect=min(self.timeout, _CONNECT_TIMEOUT))
         async with httpx2.AsyncClient(headers=headers, timeout=timeout, limits=limits) as client:
 
-            async def one(request: Mapping[str, Any]) -> T:
+            async def send(request: Mapping[str, Any]) -> T:
                 async with gate:
                     response = await self._post(client, key, request)
                     try:
@@ -121,14 +121,14 @@ class ServerClient:
                             f"its reply is not what was asked for ({why}): {excerpt(response.text)}"
                         ) from error
 
-            async def patient(request: Mapping[str, Any]) -> T:
-                result: T = await AsyncRetrying(**policy(whom, self.patience, whom))(one, request)
+            async def send_patiently(request: Mapping[str, Any]) -> T:
+                reply: T = await AsyncRetrying(**policy(whom, self.patience, whom))(send, request)
                 answered(whom)
-                return result
+                return reply
 
             try:
                 async with asyncio.TaskGroup() as group:
-                    tasks = [group.create_task(patient(each)) for each in requests]
+                    tasks = [group.create_task(send_patiently(request)) for request in requests]
             except ExceptionGroup as failures:
                 raise failures.exceptions[0] from None
         return [task.result() for task in tasks]
@@ -215,14 +215,14 @@ class Served(Plugin):
     def probe(self, question: str) -> None:
         """Raise the error of a request about a bare question, by the client's `probe`."""
 
-    def problems(self, asked: Mapping[str, int]) -> list[PrmcalError]:
+    def problems(self, solution_counts: Mapping[str, int]) -> list[PrmcalError]:
         """Return also why a tokenizer cannot be loaded, or the server does not answer about a bare question."""
-        found = super().problems(asked)
+        problems = super().problems(solution_counts)
         for checkpoint in self.checkpoints:
-            found += tokenizer_problems(checkpoint)
-        if not found and all(map(is_on_this_machine, self.checkpoints)):
-            found = errors_of(partial(self.probe, next(iter(asked), "What is 6 times 7?")))
-        return found
+            problems += tokenizer_problems(checkpoint)
+        if not problems and all(map(is_on_this_machine, self.checkpoints)):
+            problems = errors_of(partial(self.probe, next(iter(solution_counts), "What is 6 times 7?")))
+        return problems
 
     @property
     def client(self) -> ServerClient:

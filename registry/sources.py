@@ -54,10 +54,10 @@ def source_hash(code: type | Callable[..., Any]) -> str:
     They do not depend on the place of the files. Raises an InvalidPluginError if it is not in a file, or a local module
     is not valid Python.
     """
-    own = _modules_of(code)
-    local = [module for module in own if not _distribution(module)]
-    texts = [["" if each in local else each.name, _read(each)[0]] for each in _with_imports(local)]
-    installed = {_distribution(module) for module in own} - {""}
+    modules = _modules_of(code)
+    local = [module for module in modules if not _distribution(module)]
+    texts = [["" if module in local else module.name, _read(module)[0]] for module in _with_imports(local)]
+    installed = {_distribution(module) for module in modules} - {""}
     content = json.dumps([sorted(texts), sorted(installed)])
     return hashlib.sha256(content.encode()).hexdigest()[:16]
 
@@ -84,17 +84,17 @@ def _is_foreign(module: str) -> bool:
 
 def _modules_of(code: type | Callable[..., Any]) -> list[_Module]:
     """Return the modules of a function, or of a class and its bases, without those of prmcal and Python."""
-    found = []
+    modules = []
     for base in code.__mro__ if isinstance(code, type) else (code,):
         if _is_foreign(base.__module__):
             try:
-                found.append(_Module(base.__module__, Path(inspect.getfile(base)).resolve()))
+                modules.append(_Module(base.__module__, Path(inspect.getfile(base)).resolve()))
             except (OSError, TypeError) as error:
                 raise InvalidPluginError(
                     f"{base.__qualname__} is not in a file, so its changes cannot be noticed. Write it into "
                     "a file of its own, and set --plugin to its path."
                 ) from error
-    return found
+    return modules
 
 
 def _distribution(module: _Module) -> str:
@@ -112,16 +112,16 @@ def _distributions() -> dict[str, list[str]]:
 
 def _with_imports(modules: Iterable[_Module]) -> list[_Module]:
     """Return modules, the packages that contain them, and all local modules that these import."""
-    found: dict[Path, _Module] = {}
+    module_by_path: dict[Path, _Module] = {}
     waiting = list(modules)[::-1]
     while waiting:
         module = waiting.pop()
-        if module.path not in found:
-            found[module.path] = module
+        if module.path not in module_by_path:
+            module_by_path[module.path] = module
             for name in (module.package, *_read(module)[1]):
                 with suppress(ImportError):  # A relative import that leaves the package.
                     waiting += _find(importlib.util.resolve_name(name, module.package), module.path.parent)
-    return list(found.values())
+    return list(module_by_path.values())
 
 
 def _find(name: str, beside: Path) -> Iterator[_Module]:
@@ -207,11 +207,11 @@ def arguments_model(cls: type) -> type[BaseModel]:
 
 def documented_arguments(cls: type) -> dict[str, str]:
     """Return what a class and its bases say about each constructor argument in the texts below fields."""
-    found: dict[str, str] = {}
+    texts: dict[str, str] = {}
     for base in reversed(cls.__mro__):
-        found |= _texts_below_fields(base)
-    taken = inspect.signature(cls).parameters
-    return {name: text for name, text in found.items() if name in taken}
+        texts |= _texts_below_fields(base)
+    parameters = inspect.signature(cls).parameters
+    return {name: text for name, text in texts.items() if name in parameters}
 
 
 @cache
@@ -236,10 +236,10 @@ def validate_arguments(model: type[BaseModel], plugin: str, arguments: Mapping[s
     "calibrator 'histogram'". Raises an InvalidArgumentsError if an argument is unknown, is missing, or has a wrong type
     or value.
     """
-    known = model.model_fields
-    unknown = [name for name in arguments if name not in known]
+    fields = model.model_fields
+    unknown = [name for name in arguments if name not in fields]
     if unknown:
-        hint = meant(unknown[0], known, f"It takes: {', '.join(known) or 'none'}.")
+        hint = meant(unknown[0], fields, f"It takes: {', '.join(fields) or 'none'}.")
         raise InvalidArgumentsError(f"The {plugin} has no argument '{unknown[0]}'. {hint}")
     try:
         validated = model(**arguments)
@@ -247,10 +247,11 @@ def validate_arguments(model: type[BaseModel], plugin: str, arguments: Mapping[s
         name = str(error.errors()[0]["loc"][0])
         if name not in arguments:
             raise InvalidArgumentsError(f"The {plugin} needs the argument '{name}'.") from error
+        rule = _rule(fields[name], error)
         raise InvalidArgumentsError(
-            f"The '{name}' parameter of the {plugin} {_rule(known[name], error)}. Got {shown(arguments[name])} instead."
+            f"The '{name}' parameter of the {plugin} {rule}. Got {shown(arguments[name])} instead."
         ) from error
-    return {name: getattr(validated, name) for name in known}
+    return {name: getattr(validated, name) for name in fields}
 
 
 def _parameters(cls: type) -> list[inspect.Parameter]:
@@ -273,7 +274,7 @@ def _rule(field: FieldInfo, error: ValidationError) -> str:
         return f"must be {field.description}"
     errors = error.errors()
     # A union has an error for each of its types.
-    said = dict.fromkeys(each["msg"] for each in errors if each["loc"][0] == errors[0]["loc"][0])
-    if all(each.startswith("Input should be ") for each in said):
-        return f"must be {' or '.join(each.removeprefix('Input should be ') for each in said)}"
-    return f"is invalid ({next(iter(said)).removeprefix('Value error, ')})"
+    messages = dict.fromkeys(problem["msg"] for problem in errors if problem["loc"][0] == errors[0]["loc"][0])
+    if all(message.startswith("Input should be ") for message in messages):
+        return f"must be {' or '.join(message.removeprefix('Input should be ') for message in messages)}"
+    return f"is invalid ({next(iter(messages)).removeprefix('Value error, ')})"

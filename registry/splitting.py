@@ -113,9 +113,9 @@ def _parts(text: str, thinking: bool) -> Iterator[tuple[str, bool]]:
     """Yield the thoughts of a text, with their tags, and what is between them. The flag tells thoughts."""
     while text:
         if thinking:
-            thought, end, rest = text.partition(THOUGHT_ENDS)
-            text = rest.lstrip()
-            yield thought + end + rest[: len(rest) - len(text)], True
+            thought, end, remaining = text.partition(THOUGHT_ENDS)
+            text = remaining.lstrip()
+            yield thought + end + remaining[: len(remaining) - len(text)], True
             thinking = False
         else:
             begin = BEGIN_OF_THOUGHT.search(text)

@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 from prmcal.db.statistics.bootstrap import Bootstrap
-from prmcal.remembered import Memory, kept, remembered
+from prmcal.remembered import Memory, remembered, reuse_last
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,7 +90,7 @@ def test_the_least_recently_used_results_make_room() -> None:
     for values in (one, two, three, one, four):
         doubling.of(values)
     assert doubling.calls == 4
-    assert doubling.memory.taken <= doubling.memory.limit
+    assert doubling.memory.used_bytes <= doubling.memory.limit
     for values in (one, three, four):
         doubling.of(values)
     assert doubling.calls == 4
@@ -115,7 +115,7 @@ def test_a_result_is_computed_once_for_weights_that_cannot_change() -> None:
         calls.append(weights)
         return float(weights.sum())
 
-    total = kept(size)
+    total = reuse_last(size)
     weights = Bootstrap(3, seed=0).weights(4)
     assert total(weights) == total(weights) == 12.0 and len(calls) == 1
     changing = weights.copy()

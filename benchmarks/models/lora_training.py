@@ -17,7 +17,7 @@ import torch
 from numpy.typing import NDArray
 
 from prmcal.registry.calibrators.lora.fitting import (
-    batch_parts,
+    batch_passes,
     plan_batches,
     quantile_loss,
     token_ids,
@@ -68,7 +68,7 @@ class Epoch:
 
     def in_trees(self, rows: NDArray[np.int64]) -> None:
         """Compute the gradients like a fit."""
-        for part in batch_parts(rows, self.prefixes, self.sequences, self.rates, self.prm):
+        for part in batch_passes(rows, self.prefixes, self.sequences, self.rates, self.prm):
             losses = self.loss(torch.sigmoid(self.model(**part["inputs"])), part["target"])
             (losses * part["weight"]).sum().backward()
 
@@ -113,7 +113,7 @@ def main(checkpoint: str = "nano:prm") -> None:
     parts = [
         part
         for rows in epoch.batches
-        for part in batch_parts(rows, epoch.prefixes, epoch.sequences, epoch.rates, epoch.prm)
+        for part in batch_passes(rows, epoch.prefixes, epoch.sequences, epoch.rates, epoch.prm)
     ]
     computed = sum(part["inputs"]["input_ids"].numel() for part in parts)
     print(

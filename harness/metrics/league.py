@@ -19,7 +19,7 @@ from prmcal.arrays import Floats
 from prmcal.db.statistics import intervals
 from prmcal.db.statistics.bootstrap import LinearisedStatistic, Statistic
 from prmcal.db.statistics.budgets import Curve
-from prmcal.remembered import kept
+from prmcal.remembered import reuse_last
 from prmcal.resamples import weighted_totals
 
 Means = tuple[Floats, Floats]
@@ -133,7 +133,7 @@ def _means_of(curve: Curve) -> Callable[[Floats], Means]:
         order = np.argsort(cost, axis=1, kind="stable")
         return np.take_along_axis(cost, order, 1), np.take_along_axis(accuracy, order, 1)
 
-    return kept(means)
+    return reuse_last(means)
 
 
 @lru_cache(maxsize=4)

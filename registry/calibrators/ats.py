@@ -136,19 +136,19 @@ class AdaptiveTemperatureScaling(Calibrator):
         import torch
 
         from prmcal.registry.calibrators.ats_network import cut_trees, log_temperatures_of_rows, make_head
-        from prmcal.registry.calibrators.networks import fitted
+        from prmcal.registry.calibrators.networks import with_weights
 
         self.check_fitted()
         self.check_features(features)
         trees = cut_trees(features, _TREE_NODES)
         check_width(self, features, len(self.mean_))
         layers, heads, width = self.shape_
-        head = fitted(make_head(self.mean_, self.scale_, width, layers, heads, self.seed), self.weights_)
+        head = with_weights(make_head(self.mean_, self.scale_, width, layers, heads, self.seed), self.weights_)
         log_temperatures = np.empty(len(features))
         with torch.no_grad():
-            for places in batch_by_size([len(each.tree) for each in trees], _BATCH_NODES):
+            for places in batch_by_size([len(tree.tree) for tree in trees], _BATCH_NODES):
                 batch = [trees[place] for place in places]
-                rows = np.concatenate([each.rows for each in batch])
+                rows = np.concatenate([tree.rows for tree in batch])
                 log_temperatures[rows] = log_temperatures_of_rows(head, features.states, batch).numpy()
         if not np.all(np.isfinite(log_temperatures)):
             raise ValueError("Each hidden state must be finite.")
@@ -161,9 +161,9 @@ def _moments(features: HiddenStates, trees: "Sequence[QuestionTree]") -> tuple[F
     The standard deviation of a constant dimension is 1. Only one tree at a time is copied, since the states of a large
     PRM take many gigabytes.
     """
-    count = sum(len(each.tree) for each in trees)
-    mean = sum(features.states[each.tree.input_ids].sum(0, dtype=np.float64) for each in trees) / count
-    squares = sum(((features.states[each.tree.input_ids] - mean) ** 2).sum(0) for each in trees)
+    count = sum(len(tree.tree) for tree in trees)
+    mean = sum(features.states[tree.tree.input_ids].sum(0, dtype=np.float64) for tree in trees) / count
+    squares = sum(((features.states[tree.tree.input_ids] - mean) ** 2).sum(0) for tree in trees)
     if not np.all(np.isfinite(squares)):
         raise ValueError("Each hidden state must be finite.")
     scale = np.sqrt(squares / count)

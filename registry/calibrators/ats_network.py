@@ -63,11 +63,11 @@ def cut_trees(features: HiddenStates, tree_nodes: int) -> list[QuestionTree]:
     return trees
 
 
-def _path(leaf: int, parents: list[int], known: dict[int, int]) -> list[int]:
-    """The nodes from a leaf upwards, to the root or to just below the first known node."""
+def _path(leaf: int, parents: list[int], path_nodes: dict[int, int]) -> list[int]:
+    """The nodes from a leaf upwards, to the root or to the last one before a node in `path_nodes`."""
     path = []
     node = leaf
-    while node != ROOT and node not in known:
+    while node != ROOT and node not in path_nodes:
         path.append(node)
         node = parents[node]
     return path
@@ -152,9 +152,9 @@ def _rotated(vectors: Tensor, position_ids: Tensor) -> Tensor:
     half = vectors.shape[-1] // 2
     frequencies = _ROTARY_BASE ** (-torch.arange(half, dtype=vectors.dtype) / half)
     angles = position_ids[:, None, :, None] * frequencies
-    first, second = vectors.chunk(2, dim=-1)
+    left, right = vectors.chunk(2, dim=-1)
     cosine, sine = angles.cos(), angles.sin()
-    return torch.cat([first * cosine - second * sine, second * cosine + first * sine], dim=-1)
+    return torch.cat([left * cosine - right * sine, right * cosine + left * sine], dim=-1)
 
 
 def make_head(mean: Floats, scale: Floats, width: int, layers: int, heads: int, seed: int) -> TemperatureHead:
@@ -188,22 +188,17 @@ def log_temperatures_of_rows(head: TemperatureHead, states: StateRows, trees: Se
     """
     dtype = head.output.weight.dtype
     padding = trees[0].root  # The padding needs some state of the batch.
-    inputs = collate_token_trees([each.tree for each in trees], pad_id=padding, dtype=dtype)
+    inputs = collate_token_trees([tree.tree for tree in trees], pad_id=padding, dtype=dtype)
     nodes = inputs.pop("input_ids")
     everywhere = head(torch.from_numpy(states[nodes.numpy()]).to(dtype), **inputs)
-    rows = np.repeat(np.arange(len(trees)), [len(each.rows) for each in trees])
-    leaves = np.concatenate([each.tree.leaves for each in trees])
+    rows = np.repeat(np.arange(len(trees)), [len(tree.rows) for tree in trees])
+    leaves = np.concatenate([tree.tree.leaves for tree in trees])
     at_leaves: Tensor = everywhere[torch.from_numpy(rows), torch.from_numpy(leaves)]
     return at_leaves
 
 
 def train_head(
-    head: TemperatureHead,
-    features: HiddenStates,
-    trees: Sequence[QuestionTree],
-    k: Ints,
-    n: Ints,
-    calibrator: Trained,
+    head: TemperatureHead, features: HiddenStates, trees: Sequence[QuestionTree], k: Ints, n: Ints, calibrator: Trained
 ) -> int:
     """Minimise the cross-entropy of k of n in batches of whole questions, where every follow-up has the same weight.
 
@@ -216,24 +211,24 @@ def train_head(
         by_question.setdefault(tree.root, []).append(tree)
     order = [list(by_question.values())[index] for index in random.permutation(len(by_question))]
     # With few questions, none is held out.
-    first = math.floor(len(order) * calibrator.held_out)
-    questions, held = order[first:], order[:first]
+    held_out_count = math.floor(len(order) * calibrator.held_out)
+    questions, held_out = order[held_out_count:], order[:held_out_count]
     count = math.ceil(len(questions) / calibrator.batch_size)
-    follow_ups = int(n[_rows([tree for of_question in questions for tree in of_question])].sum())
-    logit, right, all_ = (torch.tensor(each) for each in (features.logit, k, n))
+    follow_ups = int(n[_rows([tree for question_trees in questions for tree in question_trees])].sum())
+    logit, successes, counts = (torch.tensor(array) for array in (features.logit, k, n))
 
     def loss_of(batch: Sequence[QuestionTree]) -> Tensor:
         """The negative log-likelihood of the batch's follow-ups."""
         rows = torch.from_numpy(_rows(batch))
         scaled = logit[rows] * torch.exp(-log_temperatures_of_rows(head, features.states, batch))
-        wrong = all_[rows] - right[rows]
-        return (right[rows] * functional.softplus(-scaled) + wrong * functional.softplus(scaled)).sum()
+        failures = counts[rows] - successes[rows]
+        return (successes[rows] * functional.softplus(-scaled) + failures * functional.softplus(scaled)).sum()
 
     def batches() -> Iterator[tuple[list[QuestionTree], float]]:
         order = random.permutation(len(questions))
         for start in range(0, len(order), calibrator.batch_size):
-            chosen = order[start : start + calibrator.batch_size]
-            yield [tree for index in chosen for tree in questions[index]], 1 / count
+            indices = order[start : start + calibrator.batch_size]
+            yield [tree for index in indices for tree in questions[index]], 1 / count
 
     return train(
         head,
@@ -242,9 +237,9 @@ def train_head(
         lambda batch: loss_of(batch) * (count / follow_ups),
         batches,
         count,
-        (lambda: float(sum(loss_of(each).item() for each in held))) if held else None,
+        (lambda: float(sum(loss_of(question).item() for question in held_out))) if held_out else None,
     )
 
 
 def _rows(trees: Sequence[QuestionTree]) -> Ints:
-    return np.concatenate([each.rows for each in trees])
+    return np.concatenate([tree.rows for tree in trees])

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from prmcal.arrays import Bools, Floats, Ints
-from prmcal.registry.calibrators.beta_law import (
+from prmcal.registry.calibrators.beta_regression import (
     beta_quantiles,
-    first_law,
-    fit_beta_law,
+    fit_beta_weights,
+    initial_weights,
     mean_and_size,
     negative_log_likelihood,
 )
@@ -35,7 +35,7 @@ class BetaBinomial(HeadCalibrator):
 
     Attributes
     ----------
-    law_ : ndarray of shape (2, inputs + 1), float64
+    weights_ : ndarray of shape (2, inputs + 1), float64
         The weights of mu and of kappa, and b and c in the last column.
     lam_, decay_, least_size_ : float
         The penalties and kappa_min that were used.
@@ -73,45 +73,44 @@ class BetaBinomial(HeadCalibrator):
         """Choose the penalties on held-out questions, and fit to all."""
         decays = _DECAYS if self.decay is None else (self.decay,)
         lams = _LAMS if self.lam is None else (self.lam,)
-        parts = folds(questions, _FOLDS, self.seed)
+        selections = folds(questions, _FOLDS, self.seed)
         self.decay_, self.lam_ = float(decays[0]), float(lams[-1])
-        if len(parts) > 1:
+        if len(selections) > 1:
             if len(decays) > 1:
-                losses = self._held_out([(decay, 0.0) for decay in decays], inputs, k, n, parts)
+                losses = self._held_out([(decay, 0.0) for decay in decays], inputs, k, n, selections)
                 self.decay_ = decays[int(np.argmin(losses))]
             if len(lams) > 1:
-                losses = self._held_out([(self.decay_, lam) for lam in lams], inputs, k, n, parts)
+                losses = self._held_out([(self.decay_, lam) for lam in lams], inputs, k, n, selections)
                 self.lam_ = lams[int(np.argmin(losses))]
-        (self.law_,) = self._fitted(inputs, k, n, [(self.decay_, self.lam_)])
+        (self.weights_,) = self._fit(inputs, k, n, [(self.decay_, self.lam_)])
         self.least_size_ = float(self.kappa_min)
 
-    def law(self, inputs: Floats, levels: Sequence[float]) -> tuple[Floats, Floats]:
+    def mean_and_quantiles(self, inputs: Floats, levels: Sequence[float]) -> tuple[Floats, Floats]:
         """Return mu, of shape (rows,), and the quantiles of the Beta distributions, of shape (rows, levels)."""
-        mean, size = mean_and_size(self.law_, self.least_size_, inputs)
+        mean, size = mean_and_size(self.weights_, self.least_size_, inputs)
         return mean, beta_quantiles(mean, size, levels)
 
     def mean_and_size(self, features: HiddenStates) -> tuple[Floats, Floats]:
         """Return mu in [0, 1] and kappa above 0 of each prefix, each of shape (rows,)."""
-        return mean_and_size(self.law_, self.least_size_, self.read(features))
+        return mean_and_size(self.weights_, self.least_size_, self.read(features))
 
     def _held_out(
-        self, penalties: Sequence[tuple[float, float]], inputs: Floats, k: Ints, n: Ints, parts: Sequence[Bools]
+        self, penalties: Sequence[tuple[float, float]], inputs: Floats, k: Ints, n: Ints, selections: Sequence[Bools]
     ) -> Floats:
         """The sum of the losses of held-out prefixes for each pair of decay and lam."""
         losses = np.zeros(len(penalties))
-        for number, held in enumerate(parts, 1):
-            laws = self._fitted(inputs[~held], k[~held], n[~held], penalties)
-            losses += [
-                negative_log_likelihood(*mean_and_size(law, self.kappa_min, inputs[held]), k[held], n[held]).sum()
-                for law in laws
-            ]
-            self.support.report(f"choosing penalties, fold {number} of {len(parts)}")
+        for number, held_out in enumerate(selections, 1):
+            fits = self._fit(inputs[~held_out], k[~held_out], n[~held_out], penalties)
+            for index, weights in enumerate(fits):
+                mean, size = mean_and_size(weights, self.kappa_min, inputs[held_out])
+                losses[index] += negative_log_likelihood(mean, size, k[held_out], n[held_out]).sum()
+            self.support.report(f"choosing penalties, fold {number} of {len(selections)}")
         return losses
 
-    def _fitted(self, inputs: Floats, k: Ints, n: Ints, penalties: Sequence[tuple[float, float]]) -> list[Floats]:
+    def _fit(self, inputs: Floats, k: Ints, n: Ints, penalties: Sequence[tuple[float, float]]) -> list[Floats]:
         """Fit with each pair of decay and lam. Each fit begins at the one before, so large penalties come first."""
-        start = first_law(inputs.shape[1])
-        laws = [start]
+        start = initial_weights(inputs.shape[1])
+        fits = [start]
         for decay, lam in penalties:
-            laws.append(fit_beta_law(inputs, k, n, start, self.kappa_min, decay, lam, laws[-1]))
-        return laws[1:]
+            fits.append(fit_beta_weights(inputs, k, n, start, self.kappa_min, decay, lam, fits[-1]))
+        return fits[1:]

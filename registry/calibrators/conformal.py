@@ -129,17 +129,17 @@ class ConformalBound(Calibrator):
         numbers = np.unique(groups)
         count = min(round(self.share * len(numbers)), len(numbers) - 1)
         held_out = np.isin(groups, np.random.default_rng(self.seed).permutation(numbers)[:count])
-        fitted, held = np.flatnonzero(~held_out), np.flatnonzero(held_out)
+        fitted_rows, held_out_rows = np.flatnonzero(~held_out), np.flatnonzero(held_out)
         self.wrapped.support = self.support
-        grouping: dict[str, Any] = {"questions": groups[fitted]} if self.wrapped.grouped else {}
-        self.wrapped.fit(features[fitted], k[fitted], n[fitted], **grouping)
-        self.held_out_ = len(np.unique(groups[held]))
+        grouping: dict[str, Any] = {"questions": groups[fitted_rows]} if self.wrapped.grouped else {}
+        self.wrapped.fit(features[fitted_rows], k[fitted_rows], n[fitted_rows], **grouping)
+        self.held_out_ = len(np.unique(groups[held_out_rows]))
         self.correction_ = 1.0
-        if len(held):
-            rewards = self.wrapped.predict_at(features[held], [self._nearest])[:, 0]
-            scores = rewards - self._labels(k[held], n[held])
-            self.correction_ = _corrected(scores, groups[held], self._score_level)
-        if not _enough(self.held_out_, self._score_level):
+        if len(held_out_rows):
+            rewards = self.wrapped.predict_at(features[held_out_rows], [self._nearest])[:, 0]
+            scores = rewards - self._labels(k[held_out_rows], n[held_out_rows])
+            self.correction_ = _correction(scores, groups[held_out_rows], self._score_level)
+        if not _are_enough(self.held_out_, self._score_level):
             self.support.report(
                 f"{self.held_out_} held-out questions are too few for level {self.level:g}, so the bound is 0"
             )
@@ -156,16 +156,16 @@ class ConformalBound(Calibrator):
         """
         self.check_fitted()
         self.check_levels(levels)
-        known = self.wrapped.levels
-        others = [level for level in levels if level != self.level]
-        needed = sorted({*others, *known, *([self.level] if self.any_level else [])})
-        rewards = self.wrapped.predict_at(features, needed)
-        at = {level: rewards[:, place] for place, level in enumerate(needed)}
-        bound = np.clip(at[self._nearest] - self.correction_, 0.0, 1.0)
-        higher = [level for level in known if level > self.level]
-        bound = np.minimum(bound, at[higher[0]]) if higher else bound
+        wrapped_levels = self.wrapped.levels
+        other_levels = [level for level in levels if level != self.level]
+        all_levels = sorted({*other_levels, *wrapped_levels, *([self.level] if self.any_level else [])})
+        rewards = self.wrapped.predict_at(features, all_levels)
+        by_level = {level: rewards[:, place] for place, level in enumerate(all_levels)}
+        bound = np.clip(by_level[self._nearest] - self.correction_, 0.0, 1.0)
+        higher = [level for level in wrapped_levels if level > self.level]
+        bound = np.minimum(bound, by_level[higher[0]]) if higher else bound
         columns = [
-            bound if level == self.level else (np.minimum if level < self.level else np.maximum)(at[level], bound)
+            bound if level == self.level else (np.minimum if level < self.level else np.maximum)(by_level[level], bound)
             for level in levels
         ]
         return np.stack(columns, axis=1)
@@ -200,15 +200,15 @@ class ConformalBound(Calibrator):
         return min(self.wrapped.levels, key=lambda level: abs(level - self.level))
 
 
-def _enough(questions: int, level: float) -> bool:
+def _are_enough(questions: int, level: float) -> bool:
     """True if there are enough questions for a finite quantile."""
     return bool((1 - level) * (questions + 1) <= questions + _TOLERANCE)
 
 
-def _corrected(scores: Floats, groups: Ints, level: float) -> float:
+def _correction(scores: Floats, groups: Ints, level: float) -> float:
     """Q of scores in [-1, 1]. It is 1, the largest possible score, if the quantile is infinite."""
     _, index, counts = np.unique(groups, return_inverse=True, return_counts=True)
-    if not _enough(len(counts), level):
+    if not _are_enough(len(counts), level):
         return 1.0
     order = np.argsort(scores, kind="stable")
     weights = np.cumsum(1 / counts[index[order]])

@@ -9,7 +9,7 @@ import numpy as np
 import scipy  # its parts are imported when they are used
 
 from prmcal.arrays import Bools, Floats, Floats32, Ints
-from prmcal.registry.calibrators.beta_law import beta_parameters
+from prmcal.registry.calibrators.beta_regression import beta_parameters
 from prmcal.registry.calibrators.heads import HeadCalibrator, held_out_rows
 from prmcal.registry.contracts import plugin
 
@@ -25,7 +25,7 @@ def weighted_quantiles(values: Floats, weights: Floats, levels: Sequence[float])
     Values and weights have the shape (rows, points). The weights of a row sum to 1.
     """
     order = np.argsort(values, axis=1, kind="stable")
-    ascending, shares = (np.take_along_axis(each, order, axis=1) for each in (values, weights))
+    ascending, shares = (np.take_along_axis(array, order, axis=1) for array in (values, weights))
     middles = np.cumsum(shares, axis=1) - shares / 2
     return np.stack([np.interp(levels, place, value) for place, value in zip(middles, ascending, strict=True)])
 
@@ -39,8 +39,8 @@ def fit_mixture_size(means: Floats, weights: Floats, k: Ints, n: Ints) -> float:
 
     def loss(log_size: float) -> float:
         a, b = beta_parameters(means, float(np.exp(log_size)))
-        each = scipy.special.betaln(k[:, None] + a, (n - k)[:, None] + b) - scipy.special.betaln(a, b)
-        return -float(scipy.special.logsumexp(each, axis=1, b=weights).sum())
+        log_likelihoods = scipy.special.betaln(k[:, None] + a, (n - k)[:, None] + b) - scipy.special.betaln(a, b)
+        return -float(scipy.special.logsumexp(log_likelihoods, axis=1, b=weights).sum())
 
     return float(np.exp(scipy.optimize.minimize_scalar(loss, bounds=(low, high), method="bounded").x))
 
@@ -50,18 +50,18 @@ def beta_mixture_quantiles(means: Floats, weights: Floats, size: float, levels: 
 
     They are found by halving [0, 1] 40 times.
     """
-    found = np.empty((len(means), len(levels)))
-    for first in range(0, len(means), _ROWS):
-        part = slice(first, first + _ROWS)
-        a, b = beta_parameters(means[part], size)
+    quantiles = np.empty((len(means), len(levels)))
+    for first_row in range(0, len(means), _ROWS):
+        rows = slice(first_row, first_row + _ROWS)
+        a, b = beta_parameters(means[rows], size)
         for column, level in enumerate(levels):
             low, high = np.zeros(len(a)), np.ones(len(a))
             for _ in range(_HALVINGS):
                 middle = (low + high) / 2
-                below = (weights[part] * scipy.special.betainc(a, b, middle[:, None])).sum(1) < level
+                below = (weights[rows] * scipy.special.betainc(a, b, middle[:, None])).sum(1) < level
                 low, high = np.where(below, middle, low), np.where(below, high, middle)
-            found[part, column] = (low + high) / 2
-    return found
+            quantiles[rows, column] = (low + high) / 2
+    return quantiles
 
 
 @dataclass(eq=False)
@@ -139,8 +139,8 @@ class Ensemble(HeadCalibrator):
         with networks.one_thread(self.seed):
             heads = networks.Heads(self.heads, inputs.shape[1], self.width)
             heads.last_bias.data += networks.log_odds_of_all(k, n)
-            seen = self._seen(questions, ~held_out)
-            networks.train_rows(heads, "heads", self, heads.loss, (inputs, k, n, seen), ~held_out)
+            is_seen = self._training_rows(questions, ~held_out)
+            networks.train_rows(heads, "heads", self, heads.loss, (inputs, k, n, is_seen), ~held_out)
             beliefs = networks.BeliefNetwork(self.heads, inputs.shape[1], self.width)
             if held_out.any():
                 with torch.no_grad():
@@ -151,11 +151,11 @@ class Ensemble(HeadCalibrator):
         self.shape_ = [self.heads, self.width]
         self.size_ = 1.0
         if self.spread == "mixture":
-            chosen = held_out if held_out.any() else ~held_out
-            means, weights = self._means_and_weights(inputs[chosen])
-            self.size_ = fit_mixture_size(means, weights, k[chosen], n[chosen])
+            rows = held_out if held_out.any() else ~held_out
+            means, weights = self._means_and_weights(inputs[rows])
+            self.size_ = fit_mixture_size(means, weights, k[rows], n[rows])
 
-    def law(self, inputs: Floats, levels: Sequence[float]) -> tuple[Floats, Floats]:
+    def mean_and_quantiles(self, inputs: Floats, levels: Sequence[float]) -> tuple[Floats, Floats]:
         """Return the weighted mean, of shape (rows,), and the weighted quantiles, of shape (rows, levels)."""
         means, weights = self._means_and_weights(inputs)
         mean = (weights * means).sum(1)
@@ -163,16 +163,16 @@ class Ensemble(HeadCalibrator):
             return mean, beta_mixture_quantiles(means, weights, self.size_, levels)
         return mean, weighted_quantiles(means, weights, levels)
 
-    def _seen(self, questions: Ints, fitted: Bools) -> Floats32:
+    def _training_rows(self, questions: Ints, fit_rows: Bools) -> Floats32:
         """1 where a head sees a row, of shape (rows, heads). Each head sees whole questions, at least one."""
         numbers, index = np.unique(questions, return_inverse=True)
-        trained = np.unique(index[fitted])
-        count = max(1, round(self.bootstrap * len(trained)))
+        question_indices = np.unique(index[fit_rows])
+        count = max(1, round(self.bootstrap * len(question_indices)))
         random = np.random.default_rng(self.seed)
-        seen = np.zeros((len(numbers), self.heads), dtype=np.float32)
+        is_seen = np.zeros((len(numbers), self.heads), dtype=np.float32)
         for head in range(self.heads):
-            seen[random.permutation(trained)[:count], head] = 1
-        return seen[index]
+            is_seen[random.permutation(question_indices)[:count], head] = 1
+        return is_seen[index]
 
     def _means_and_weights(self, inputs: Floats) -> tuple[Floats, Floats]:
         """The predictions of the heads and their weights, each of shape (rows, heads)."""
@@ -182,11 +182,11 @@ class Ensemble(HeadCalibrator):
 
         count, width = self.shape_
         with networks.one_thread(0), torch.no_grad():
-            heads = networks.fitted(networks.Heads(count, inputs.shape[1], width), self.heads_)
-            beliefs = networks.fitted(networks.BeliefNetwork(count, inputs.shape[1], width), self.beliefs_)
-            given = torch.from_numpy(inputs)
-            log_odds = heads(given)
-            logarithms = beliefs(given, torch.sigmoid(log_odds)).numpy()
+            heads = networks.with_weights(networks.Heads(count, inputs.shape[1], width), self.heads_)
+            beliefs = networks.with_weights(networks.BeliefNetwork(count, inputs.shape[1], width), self.beliefs_)
+            tensor = torch.from_numpy(inputs)
+            log_odds = heads(tensor)
+            logarithms = beliefs(tensor, torch.sigmoid(log_odds)).numpy()
         means: Floats = scipy.special.expit(log_odds.numpy())
         if self.conservative is not None:
             logarithms = logarithms - means / self.conservative
@@ -229,8 +229,8 @@ class MonotoneQuantile(HeadCalibrator):
     known_by = "abstract only; not a reproduction"
 
     loss: Literal["likelihood", "pinball"] = "likelihood"
-    """The aim of learning; see the notes. ``likelihood`` learns the law of the success probability p, ``pinball`` that
-    of the success rate k/n."""
+    """The aim of learning; see the notes. ``likelihood`` learns the distribution of the success probability p,
+    ``pinball`` that of the success rate k/n."""
     width: plugin.Count = 64
     """Hidden units."""
     epochs: plugin.Count = 30
@@ -263,14 +263,14 @@ class MonotoneQuantile(HeadCalibrator):
             )
         self.width_, self.network_ = self.width, networks.flat_weights(network)
 
-    def law(self, inputs: Floats, levels: Sequence[float]) -> tuple[Floats, Floats]:
+    def mean_and_quantiles(self, inputs: Floats, levels: Sequence[float]) -> tuple[Floats, Floats]:
         """Return the mean over all levels, of shape (rows,), and Q(level | hidden state), of shape (rows, levels)."""
         import torch
 
         from prmcal.registry.calibrators import networks
 
         with networks.one_thread(0), torch.no_grad():
-            network = networks.fitted(networks.MonotoneNetwork(inputs.shape[1], self.width_), self.network_)
+            network = networks.with_weights(networks.MonotoneNetwork(inputs.shape[1], self.width_), self.network_)
             knots = network(torch.from_numpy(inputs)).numpy()
         place = np.asarray(levels, dtype=np.float64) * (knots.shape[1] - 1)
         below = np.minimum(place.astype(np.int64), knots.shape[1] - 2)

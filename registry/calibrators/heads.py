@@ -2,13 +2,14 @@
 
 from abc import abstractmethod
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 
 from prmcal.arrays import Bools, Floats, Ints
 from prmcal.errors import PluginFailedError
-from prmcal.registry.calibrators.beta_law import beta_quantiles, first_law, fit_beta_law, mean_and_size
+from prmcal.registry.calibrators.beta_regression import beta_quantiles, fit_beta_weights, initial_weights, mean_and_size
 from prmcal.registry.contracts.calibrator import Calibrator
 from prmcal.registry.contracts.data import HiddenStates
 
@@ -18,7 +19,7 @@ _POINT = 0.5
 
 
 class HeadCalibrator(Calibrator):
-    """Learn a law of the success probability of each prefix from its score and its hidden state.
+    """Learn a distribution of the success probability of each prefix from its score and its hidden state.
 
     The inputs of the head are the logit and the state at the end of the prefix, both standardised. States that are
     wider than `components` are projected to this many principal components first, since there are at most some
@@ -26,18 +27,19 @@ class HeadCalibrator(Calibrator):
     and its PCA ends at other last digits than torch's.
 
     A head that learns from few questions, or from states that say nothing, is worse than the success rate of all
-    prefixes. So each law is a mean of two: that of the head, and a Beta distribution that reads the logit only and ends
-    on this rate if the logit says nothing. The calibration questions decide the share of the head: a head and a Beta
-    distribution are fitted to each half of them, and the share has the lowest squared error on the other half. A fit
-    takes about twice as long for it. The reward at level 0.5, the point estimate, is the mean of the law. The median
-    would be below the success rate where most prefixes are hopeless.
+    prefixes. So each prediction is a mean of two: that of the head, and a Beta distribution that reads the logit only
+    and ends on this rate if the logit says nothing. The calibration questions decide the share of the head: a head and
+    a Beta distribution are fitted to each half of them, and the share has the lowest squared error on the other half. A
+    fit takes about twice as long for it. The reward at level 0.5, the point estimate, is the mean of the distribution.
+    The median would be below the success rate where most prefixes are hopeless.
 
     Attributes
     ----------
     share_ : float
         The share of the head, in [0, 1]. It is 0 if there is only one question.
-    reward_law_ : ndarray of shape (2, 2), float64
-        The Beta distribution that reads the logit; see :func:`prmcal.registry.calibrators.beta_law.mean_and_size`.
+    reward_weights_ : ndarray of shape (2, 2), float64
+        The weights of the Beta distribution that reads the logit; see
+        :func:`prmcal.registry.calibrators.beta_regression.mean_and_size`.
     mean_, scale_ : ndarray of shape (1 + width,), float64
         Mean and standard deviation of the logit and of the state, over the calibration prefixes.
     axes_ : ndarray of shape (components, width), float64
@@ -60,7 +62,7 @@ class HeadCalibrator(Calibrator):
         """
 
     @abstractmethod
-    def law(self, inputs: Floats, levels: Sequence[float]) -> tuple[Floats, Floats]:
+    def mean_and_quantiles(self, inputs: Floats, levels: Sequence[float]) -> tuple[Floats, Floats]:
         """Return mean and quantiles of the success probability by the head, of shapes (rows,) and (rows, levels)."""
 
     def fit(self, features: HiddenStates, k: Ints, n: Ints, questions: Ints | None = None) -> Self:
@@ -73,7 +75,7 @@ class HeadCalibrator(Calibrator):
         self.axes_ = _principal_axes((raw[:, 1:] - self.mean_[1:]) / self.scale_[1:], self.components)
         inputs, k, n = self._inputs(raw), np.asarray(k), np.asarray(n)
         self.share_ = self._share_of_the_head(inputs, k, n, groups)
-        self.reward_law_ = _reward_law(inputs, k, n)
+        self.reward_weights_ = _reward_weights(inputs, k, n)
         self.train(inputs, k, n, groups)
         return self
 
@@ -87,16 +89,21 @@ class HeadCalibrator(Calibrator):
         Where the mean is not between quantiles of lower and of higher levels, they are moved to it.
         """
         inputs = self.read(features)
-        mean, rewards = (
-            self.share_ * own + (1 - self.share_) * by_reward
-            for own, by_reward in zip(
-                self.law(inputs, levels), _law_by_reward(self.reward_law_, inputs, levels), strict=True
-            )
-        )
+        head_mean, head_quantiles = self.mean_and_quantiles(inputs, levels)
+        reward_mean, reward_quantiles = _by_reward(self.reward_weights_, inputs, levels)
+        mean = self.share_ * head_mean + (1 - self.share_) * reward_mean
+        rewards = self.share_ * head_quantiles + (1 - self.share_) * reward_quantiles
         for column, level in enumerate(levels):
             bound = {-1: np.minimum, 1: np.maximum}.get(int(np.sign(level - _POINT)))
             rewards[:, column] = mean if bound is None else bound(rewards[:, column], mean)
         return rewards
+
+    def load(self, folder: Path) -> Self:
+        """Read what ``save`` wrote, also with older names; see :meth:`prmcal.Calibrator.load`."""
+        super().load(folder)
+        for old_name in {"law_", "reward_law_"} & {*vars(self)}:
+            setattr(self, old_name.replace("law", "weights"), vars(self).pop(old_name))
+        return self
 
     def read(self, features: HiddenStates) -> Floats:
         """Return the inputs of the head, of shape (rows, inputs).
@@ -119,13 +126,13 @@ class HeadCalibrator(Calibrator):
         halves = folds(questions, 2, 0)
         if len(halves) < 2:
             return 0.0
-        own, by_reward = np.empty(len(k)), np.empty(len(k))
-        for held in halves:
-            self.train(inputs[~held], k[~held], n[~held], questions[~held])
-            own[held] = self.law(inputs[held], (_POINT,))[0]
-            law = _reward_law(inputs[~held], k[~held], n[~held])
-            by_reward[held] = _law_by_reward(law, inputs[held], (_POINT,))[0]
-        gap, error = own - by_reward, k / n - by_reward
+        by_head, by_reward = np.empty(len(k)), np.empty(len(k))
+        for held_out in halves:
+            self.train(inputs[~held_out], k[~held_out], n[~held_out], questions[~held_out])
+            by_head[held_out] = self.mean_and_quantiles(inputs[held_out], (_POINT,))[0]
+            reward_weights = _reward_weights(inputs[~held_out], k[~held_out], n[~held_out])
+            by_reward[held_out] = _by_reward(reward_weights, inputs[held_out], (_POINT,))[0]
+        gap, error = by_head - by_reward, k / n - by_reward
         total = max(np.sum(n * gap**2), _LEAST_SCALE)
         share = np.sum(n * gap * error) / total
         _, question = np.unique(questions, return_inverse=True)
@@ -151,15 +158,15 @@ def check_width(calibrator: Calibrator, features: HiddenStates, width: int) -> N
         )
 
 
-def _reward_law(inputs: Floats, k: Ints, n: Ints) -> Floats:
+def _reward_weights(inputs: Floats, k: Ints, n: Ints) -> Floats:
     """The Beta distribution that reads the standardised logit only, and makes k of n likeliest."""
-    start = first_law(1)
-    return fit_beta_law(inputs[:, :1], k, n, start, _LEAST_SIZE, 0.0, 0.0, start)
+    start = initial_weights(1)
+    return fit_beta_weights(inputs[:, :1], k, n, start, _LEAST_SIZE, 0.0, 0.0, start)
 
 
-def _law_by_reward(law: Floats, inputs: Floats, levels: Sequence[float]) -> tuple[Floats, Floats]:
+def _by_reward(weights: Floats, inputs: Floats, levels: Sequence[float]) -> tuple[Floats, Floats]:
     """Mean and quantiles of the Beta distribution, of shapes (rows,) and (rows, levels)."""
-    mean, size = mean_and_size(law, _LEAST_SIZE, inputs[:, :1])
+    mean, size = mean_and_size(weights, _LEAST_SIZE, inputs[:, :1])
     return mean, beta_quantiles(mean, size, levels)
 
 
@@ -169,20 +176,20 @@ def _raw(features: HiddenStates) -> Floats:
     return np.concatenate([np.asarray(features.logit, dtype=np.float64)[:, None], states], axis=1)
 
 
-def _principal_axes(states: Floats, most: int) -> Floats:
+def _principal_axes(states: Floats, most_components: int) -> Floats:
     """The directions of the largest variance, of shape (components, width); no rows if the states are narrow.
 
     They are scaled by one number, so that the projections have a mean variance of about 1.
     """
     rows, width = states.shape
-    if width <= most:
+    if width <= most_components:
         return np.empty((0, width))
     import torch
 
     from prmcal.registry.calibrators.networks import one_thread
 
     with one_thread(0):
-        _, sizes, axes = torch.pca_lowrank(torch.from_numpy(states), q=min(most, rows), center=False)
+        _, sizes, axes = torch.pca_lowrank(torch.from_numpy(states), q=min(most_components, rows), center=False)
     spread = float(sizes.square().mean().sqrt()) / np.sqrt(rows)
     return np.ascontiguousarray(axes.T.numpy() / max(spread, _LEAST_SCALE))
 
@@ -194,8 +201,8 @@ def held_out_rows(questions: Ints, share: float, seed: int) -> Bools:
     draws others, and rounds up.
     """
     numbers = np.unique(questions)
-    chosen = np.random.default_rng(seed).permutation(numbers)[: int(share * len(numbers))]
-    return np.isin(questions, chosen)
+    held_out = np.random.default_rng(seed).permutation(numbers)[: int(share * len(numbers))]
+    return np.isin(questions, held_out)
 
 
 def folds(questions: Ints, count: int, seed: int) -> list[Bools]:
@@ -204,4 +211,4 @@ def folds(questions: Ints, count: int, seed: int) -> list[Bools]:
     scikit-learn's GroupKFold evens out the rows of the folds, and would give other fits for the same arguments.
     """
     numbers = np.random.default_rng(seed).permutation(np.unique(questions))
-    return [np.isin(questions, part) for part in np.array_split(numbers, min(count, len(numbers)))]
+    return [np.isin(questions, fold) for fold in np.array_split(numbers, min(count, len(numbers)))]

@@ -54,13 +54,13 @@ def fit_logistic(
             break
         # The loss is convex, so a short enough step lowers it, up to rounding.
         for halving in range(_MOST_HALVINGS):
-            shorter = weights - step * 0.5**halving
-            found = loss(shorter)
-            if found < lowest:
+            new_weights = weights - step * 0.5**halving
+            new_loss = loss(new_weights)
+            if new_loss < lowest:
                 break
         else:
             break
-        weights, lowest = shorter, found
+        weights, lowest = new_weights, new_loss
     return weights, lowest
 
 
@@ -138,12 +138,12 @@ class BetaCalibration(CurveCalibrator):
         best, lowest = np.zeros(3), np.inf
         # The likelihood is concave. Where it is largest within the bounds, some of a and b are 0, and it is largest
         # without bounds over the others.
-        for chosen in ([0, 1, 2], [1, 2], [0, 2], [2]):
-            weights, loss = fit_logistic(inputs[:, chosen], k, n, _IDENTITY[chosen])
-            found = np.zeros(3)
-            found[chosen] = weights
-            if np.all(found[:2] >= 0) and loss < lowest:
-                best, lowest = found, loss
+        for columns in ([0, 1, 2], [1, 2], [0, 2], [2]):
+            weights, loss = fit_logistic(inputs[:, columns], k, n, _IDENTITY[columns])
+            full_weights = np.zeros(3)
+            full_weights[columns] = weights
+            if np.all(full_weights[:2] >= 0) and loss < lowest:
+                best, lowest = full_weights, loss
         self.a_, self.b_, self.c_ = map(float, best)
         return self
 
@@ -220,9 +220,9 @@ def _least_brier(logits: Floats, k: Ints, n: Ints) -> float:
         rewards = scipy.special.expit(logits / np.exp(log_temperature))
         return float(np.sum(logits * (n * rewards - k) * rewards * (1 - rewards)))
 
-    tried = np.linspace(-_HOTTEST, _HOTTEST, _POINTS)
-    best = int(np.argmin([score(each) for each in tried]))
-    colder, hotter = float(tried[max(best - 1, 0)]), float(tried[min(best + 1, _POINTS - 1)])
+    log_temperatures = np.linspace(-_HOTTEST, _HOTTEST, _POINTS)
+    best = int(np.argmin([score(log_temperature) for log_temperature in log_temperatures]))
+    colder, hotter = float(log_temperatures[max(best - 1, 0)]), float(log_temperatures[min(best + 1, _POINTS - 1)])
     if slope(colder) > 0 > slope(hotter):
         return float(scipy.optimize.brentq(slope, colder, hotter, xtol=1e-12))
-    return float(tried[best])
+    return float(log_temperatures[best])

@@ -78,19 +78,19 @@ def train(
     """
     epochs, rate = calibrator.epochs, calibrator.learning_rate
     groups = [
-        {"params": [each for each in module.parameters() if (each.ndim > 1) == matrix], "weight_decay": decay}
+        {"params": [weights for weights in module.parameters() if (weights.ndim > 1) == matrix], "weight_decay": decay}
         for matrix, decay in ((True, calibrator.weight_decay), (False, 0.0))
     ]
     optimizer = torch.optim.AdamW(groups, lr=rate)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=epochs * count)
 
-    def reached() -> float:
+    def mean_on_held_out() -> float:
         module.eval()
         with torch.no_grad():
             return -math.inf if held_out_loss is None else held_out_loss()
 
-    lowest = math.inf if held_out_loss is None else reached()
-    kept, weights = 0, flat_weights(module)
+    lowest = math.inf if held_out_loss is None else mean_on_held_out()
+    best_epoch, weights = 0, flat_weights(module)
     started = time.monotonic()
     for epoch in range(1, epochs + 1):
         module.train()
@@ -103,17 +103,17 @@ def train(
             optimizer.step()
             schedule.step()
             total += loss.item() * share
-        if not math.isfinite(total) or not all(bool(each.isfinite().all()) for each in module.parameters()):
+        if not math.isfinite(total) or not all(bool(weights.isfinite().all()) for weights in module.parameters()):
             raise PluginFailedError(
                 f"The loss of the {what} became NaN in epoch {epoch} of {epochs}. Lower the learning rate ({rate:g})."
             )
-        found = reached()
-        if found < lowest or held_out_loss is None:
-            lowest, kept, weights = found, epoch, flat_weights(module)
-        left = (time.monotonic() - started) / epoch * (epochs - epoch)
-        calibrator.support.report(f"{what}, epoch {epoch} of {epochs}, loss {total:.4f}, {left:.0f} s left")
+        held_out_mean = mean_on_held_out()
+        if held_out_mean < lowest or held_out_loss is None:
+            lowest, best_epoch, weights = held_out_mean, epoch, flat_weights(module)
+        seconds_left = (time.monotonic() - started) / epoch * (epochs - epoch)
+        calibrator.support.report(f"{what}, epoch {epoch} of {epochs}, loss {total:.4f}, {seconds_left:.0f} s left")
     set_flat_weights(module, weights)
-    return kept
+    return best_epoch
 
 
 def train_rows(
@@ -126,20 +126,20 @@ def train_rows(
     held_out: Bools | None = None,
 ) -> int:
     """Do the same as :func:`train` with batches of `rows`, whose mean loss is that of their `data`."""
-    tensors = [torch.from_numpy(np.asarray(each, dtype=np.float32)) for each in data]
+    tensors = [torch.from_numpy(np.asarray(array, dtype=np.float32)) for array in data]
     numbers = torch.from_numpy(np.flatnonzero(rows))
 
     def loss_of(batch: Tensor) -> Tensor:
-        return loss(*(each[batch] for each in tensors))
+        return loss(*(tensor[batch] for tensor in tensors))
 
     def batches() -> Iterator[tuple[Tensor, float]]:
         for batch in numbers[torch.randperm(len(numbers))].split(calibrator.batch_size):
             yield batch, len(batch) / len(numbers)
 
-    held = torch.from_numpy(np.flatnonzero(held_out)) if held_out is not None and held_out.any() else None
-    held_loss = None if held is None else lambda: float(loss_of(held))
+    held_out_numbers = torch.from_numpy(np.flatnonzero(held_out)) if held_out is not None and held_out.any() else None
+    loss_on_held_out = None if held_out_numbers is None else lambda: float(loss_of(held_out_numbers))
     count = math.ceil(len(numbers) / calibrator.batch_size)
-    return train(module, what, calibrator, loss_of, batches, count, held_loss)
+    return train(module, what, calibrator, loss_of, batches, count, loss_on_held_out)
 
 
 def flat_weights(module: nn.Module) -> Floats32:
@@ -153,7 +153,7 @@ def set_flat_weights(module: nn.Module, weights: Floats32) -> None:
     nn.utils.vector_to_parameters(torch.tensor(weights), module.parameters())
 
 
-def fitted(module: Module, weights: Floats32) -> Module:
+def with_weights(module: Module, weights: Floats32) -> Module:
     """Return a module with these weights, in float64 and in evaluation mode, as it predicts."""
     set_flat_weights(module, weights)
     return module.double().eval()
@@ -175,23 +175,23 @@ class Heads(nn.Module):
         self.inputs = inputs
         self.gain = nn.Parameter(torch.ones(heads, 1, inputs))
         self.shift = nn.Parameter(torch.zeros(heads, 1, inputs))
-        self.first = nn.Parameter(_uniform(inputs, heads, inputs, width))
+        self.first_weights = nn.Parameter(_uniform(inputs, heads, inputs, width))
         self.first_bias = nn.Parameter(_uniform(inputs, heads, 1, width))
-        self.last = nn.Parameter(_uniform(width, heads, width, 1))
+        self.last_weights = nn.Parameter(_uniform(width, heads, width, 1))
         self.last_bias = nn.Parameter(_uniform(width, heads, 1, 1))
 
     def forward(self, inputs: Tensor) -> Tensor:
         """Return the log-odds of each head, of shape (rows, heads), for inputs of shape (rows, inputs)."""
         normal = functional.layer_norm(inputs, (self.inputs,)) * self.gain + self.shift
-        hidden = functional.gelu(torch.baddbmm(self.first_bias, normal, self.first))
-        log_odds: Tensor = torch.baddbmm(self.last_bias, hidden, self.last)[..., 0].T
+        hidden = functional.gelu(torch.baddbmm(self.first_bias, normal, self.first_weights))
+        log_odds: Tensor = torch.baddbmm(self.last_bias, hidden, self.last_weights)[..., 0].T
         return log_odds
 
-    def loss(self, inputs: Tensor, k: Tensor, n: Tensor, seen: Tensor) -> Tensor:
+    def loss(self, inputs: Tensor, k: Tensor, n: Tensor, is_seen: Tensor) -> Tensor:
         """Return the sum over heads of the cross-entropy of k of n. `seen` is 1 where a head sees a row, else 0."""
-        loss = _cross_entropy(self(inputs), k, n) * seen
+        loss = _cross_entropy(self(inputs), k, n) * is_seen
         # The sum over heads, so that the steps of a head do not depend on the number of heads.
-        return (loss.sum(0) / (seen * n[:, None]).sum(0).clamp(min=1)).sum()
+        return (loss.sum(0) / (is_seen * n[:, None]).sum(0).clamp(min=1)).sum()
 
 
 class BeliefNetwork(nn.Module):
@@ -223,8 +223,8 @@ class BeliefNetwork(nn.Module):
 
 def _cross_entropy(log_odds: Tensor, k: Tensor, n: Tensor) -> Tensor:
     """The cross-entropy of all follow-ups, of shape (rows, heads), for log-odds of this shape."""
-    right, wrong = functional.softplus(-log_odds), functional.softplus(log_odds)
-    return k[:, None] * right + (n - k)[:, None] * wrong
+    success_loss, failure_loss = functional.softplus(-log_odds), functional.softplus(log_odds)
+    return k[:, None] * success_loss + (n - k)[:, None] * failure_loss
 
 
 def _uniform(inputs: int, *shape: int) -> Tensor:
@@ -244,17 +244,17 @@ class MonotoneNetwork(nn.Module):
         super().__init__()
         self.linear = nn.Linear(inputs, 1)
         self.hidden = nn.Linear(inputs, width)
-        self.last = nn.Linear(width, 1 + INTERVALS)
+        self.last_layer = nn.Linear(width, 1 + INTERVALS)
         with torch.no_grad():
             self.linear.weight.zero_()
             self.linear.bias.zero_()
-            self.last.weight.mul_(0.1)
-            self.last.bias.fill_(float(np.log(np.expm1(_FIRST_SPREAD / INTERVALS))))
-            self.last.bias[0] = 0.0
+            self.last_layer.weight.mul_(0.1)
+            self.last_layer.bias.fill_(float(np.log(np.expm1(_FIRST_SPREAD / INTERVALS))))
+            self.last_layer.bias[0] = 0.0
 
     def forward(self, inputs: Tensor) -> Tensor:
         """Return log-odds at the knots, of shape (rows, knots), ascending, for inputs of shape (rows, inputs)."""
-        outputs = self.last(functional.gelu(self.hidden(inputs)))
+        outputs = self.last_layer(functional.gelu(self.hidden(inputs)))
         rises = torch.cumsum(functional.softplus(outputs[:, 1:]), dim=1)
         rises = functional.pad(rises, (1, 0))
         middle = self.linear(inputs) + outputs[:, :1]
@@ -275,9 +275,9 @@ class MonotoneNetwork(nn.Module):
 def _negative_log_likelihood(knots: Tensor, k: Tensor, n: Tensor) -> Tensor:
     """The mean of -ln P(k | n) in nats, without ln C(n, k): P is the mean over the middles of the intervals."""
     middles = (knots[:, 1:] + knots[:, :-1]) / 2
-    right, wrong = functional.logsigmoid(middles), functional.logsigmoid(-middles)
-    each = k[:, None] * right + (n - k)[:, None] * wrong
-    return -(torch.logsumexp(each, dim=1) - float(np.log(INTERVALS))).mean()
+    log_rewards, log_complements = functional.logsigmoid(middles), functional.logsigmoid(-middles)
+    log_likelihoods = k[:, None] * log_rewards + (n - k)[:, None] * log_complements
+    return -(torch.logsumexp(log_likelihoods, dim=1) - float(np.log(INTERVALS))).mean()
 
 
 def _pinball(knots: Tensor, rates: Tensor, levels: Tensor) -> Tensor:

@@ -87,7 +87,7 @@ def run_checks(plugin_: Plugin) -> list[CheckResult]:
     """
     declarations, others = _checks_of(plugin_)
     results = [_run(check, plugin_) for check in declarations]
-    if all(result.passed for result in results):
+    if all(check_result.passed for check_result in results):
         return results + [_run(check, plugin_) for check in others]
     return results + [CheckResult(_name(check), passed=False, message=NOT_RUN, skipped=True) for check in others]
 
@@ -142,9 +142,9 @@ def parametrize_with_checks(plugins: Iterable[Plugin]) -> "pytest.MarkDecorator"
     import pytest
 
     pairs = [
-        pytest.param(each, check, id=f"{each.plugin_name or type(each).__name__}: {_name(check)}")
-        for each in plugins
-        for check in checks_of(each)
+        pytest.param(plugin_, check, id=f"{plugin_.plugin_name or type(plugin_).__name__}: {_name(check)}")
+        for plugin_ in plugins
+        for check in checks_of(plugin_)
     ]
     return pytest.mark.parametrize(("plugin", "check"), pairs)
 

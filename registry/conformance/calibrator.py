@@ -72,13 +72,13 @@ def extremes(plugin: Calibrator) -> Any:
     return _features(plugin, len(logit), random)
 
 
-def joined(first: Any, second: Any) -> Any:
+def joined(before: Any, after: Any) -> Any:
     """Return the prefixes of both, one after the other."""
-    if isinstance(first, HiddenStates):
-        return HiddenStates.concatenate([first, second])
-    if isinstance(first, ScoredPrefixes):
-        return ScoredPrefixes(first.prm, first.prefixes + second.prefixes, np.append(first.logit, second.logit))
-    return np.append(first, second)
+    if isinstance(before, HiddenStates):
+        return HiddenStates.concatenate([before, after])
+    if isinstance(before, ScoredPrefixes):
+        return ScoredPrefixes(before.prm, before.prefixes + after.prefixes, np.append(before.logit, after.logit))
+    return np.append(before, after)
 
 
 def tied(features: Any) -> tuple[Any, Ints]:
@@ -104,10 +104,10 @@ def _forest(logit: Floats, random: np.random.Generator) -> HiddenStates:
     stem = np.array([-1, 0, 1])
     parents: list[int] = []
     leaves: list[int] = []
-    for first in range(0, len(logit), _PREFIXES_PER_QUESTION):
+    for first_prefix in range(0, len(logit), _PREFIXES_PER_QUESTION):
         root = len(parents)
         parents += [-1 if parent < 0 else parent + root for parent in stem]
-        for _ in range(min(_PREFIXES_PER_QUESTION, len(logit) - first)):
+        for _ in range(min(_PREFIXES_PER_QUESTION, len(logit) - first_prefix)):
             leaves.append(len(parents))
             parents.append(root + len(stem) - 1)
     states = random.normal(0.0, 1.0, (len(parents), _WIDTH)).astype(np.float32)
@@ -133,7 +133,7 @@ def _nano_prefixes(rows: int, seed: int) -> ScoredPrefixes:
         for count in range(min(_PREFIXES_PER_QUESTION, len(problem.operations) + 1))
     ][:rows]
     scored = prm.score_batch([ScoringRequest(prefix.question, (prefix.steps,), whole_only=True) for prefix in prefixes])
-    logit = np.array([float(each.logit[-1]) for (each,) in scored])
+    logit = np.array([float(scores.logit[-1]) for (scores,) in scored])
     return ScoredPrefixes(prm, tuple(prefixes), logit)
 
 
@@ -178,7 +178,7 @@ def check_reads_and_levels(plugin: Calibrator) -> None:
     """`reads` names known features, and `levels` ascend within (0, 1)."""
     reads, levels = plugin.reads, plugin.levels
     expect(reads in _READS, "reads must be one", reads=reads)
-    numbers = isinstance(levels, (tuple, list)) and all(isinstance(each, (int, float)) for each in levels)
+    numbers = isinstance(levels, (tuple, list)) and all(isinstance(level, (int, float)) for level in levels)
     expect(numbers, "levels must be a", levels=levels)
     ascending = len(levels) > 0 and bool((np.diff([0, *levels, 1]) > 0).all())
     expect(ascending, "levels must ascend within", levels=levels)
@@ -206,22 +206,22 @@ def check_quantiles_differ(plugin: Calibrator) -> None:
     fitted = fitted_to(plugin, calibration_data(plugin))
     features = joined(calibration_data(plugin, 60, seed=1).features, extremes(plugin))
     unused = ~(np.diff(predicted_by(fitted, features), axis=1) > 0).any(axis=0)
-    found = np.array(fitted.levels)[:-1][unused].tolist()
-    expect(not unused.any(), "different levels must have", found=found)
+    unused_levels = np.array(fitted.levels)[:-1][unused].tolist()
+    expect(not unused.any(), "different levels must have", found=unused_levels)
 
 
 def check_any_level(plugin: Calibrator) -> None:
     """``predict_at`` agrees with ``predict``, and a calibrator of any level predicts them in order, one by one."""
     fitted = fitted_to(plugin, calibration_data(plugin))
     features = joined(calibration_data(plugin, 20, seed=1).features, extremes(plugin))
-    own = predicted_by(fitted, features)
-    _same(own, predicted_by(fitted, features, fitted.levels), "its own levels", "of predict()")
+    rewards_of_predict = predicted_by(fitted, features)
+    _same(rewards_of_predict, predicted_by(fitted, features, fitted.levels), "its own levels", "of predict()")
     if fitted.any_level:
         levels = sorted({*fitted.levels, 0.02, 0.25, 0.33, 0.75, 0.98})
         rewards = predicted_by(fitted, features, levels)
         expect((np.diff(rewards, axis=1) > 0).any(axis=0).all(), "predict_at() must return different")
         places = [levels.index(level) for level in fitted.levels]
-        _same(own, rewards[:, places], "its own levels among others", "of predict()")
+        _same(rewards_of_predict, rewards[:, places], "its own levels among others", "of predict()")
         for place, level in enumerate(levels):
             alone = predicted_by(fitted, features, (level,))
             _same(alone[:, 0], rewards[:, place], f"the level {level}", "when it is asked for alone")
@@ -248,14 +248,14 @@ def check_a_second_fit_forgets_the_first(plugin: Calibrator) -> None:
 def check_inputs_are_not_changed(plugin: Calibrator) -> None:
     """``fit`` and ``predict`` do not change their arguments."""
     data = calibration_data(plugin)
-    given = copy.deepcopy(data)
-    fitted_to(plugin, given).predict(given.features)
-    before, after = (
-        {**vars(each), "features": scores_of(each.features), "states": getattr(each.features, "states", None)}
-        for each in (data, given)
-    )
-    for name, values in before.items():
-        expect(np.array_equal(values, after[name]), "fit() and predict() must", name=name)
+    copied = copy.deepcopy(data)
+    fitted_to(plugin, copied).predict(copied.features)
+    for name, before, after in (
+        ("features", scores_of(data.features), scores_of(copied.features)),
+        *((name, getattr(data, name), getattr(copied, name)) for name in ("k", "n", "questions")),
+        ("states", getattr(data.features, "states", None), getattr(copied.features, "states", None)),
+    ):
+        expect(np.array_equal(before, after), "fit() and predict() must", name=name)
 
 
 def check_rows_are_independent(plugin: Calibrator) -> None:

@@ -34,10 +34,10 @@ def _filled(plugin: Dataset) -> tuple[str, ...]:
 def check_splits_and_grading(plugin: Dataset) -> None:
     """`splits` is a tuple of names, and `grading` is a known rule."""
     splits, grading = plugin.splits, plugin.grading
-    names = isinstance(splits, (tuple, list)) and all(isinstance(each, str) for each in splits)
+    names = isinstance(splits, (tuple, list)) and all(isinstance(name, str) for name in splits)
     expect(names and len(splits) > 0, "splits must be a", splits=splits)
-    known = get_args(Grading)
-    expect(grading in known, "grading must be one", names=", ".join(map(repr, known)), grading=grading)
+    rules = get_args(Grading)
+    expect(grading in rules, "grading must be one", names=", ".join(map(repr, rules)), grading=grading)
 
 
 def check_every_split_has_questions(plugin: Dataset) -> None:
@@ -88,7 +88,7 @@ def check_grading(plugin: Dataset) -> None:
     """The reference answer in a box is correct, another answer is incorrect, and no box is unparsed."""
     if isinstance(plugin, SuccessRates):  # Success rates have no answers.
         return
-    for question in filter(lambda each: each.answer, _first(plugin, plugin.splits[-1])):
+    for question in filter(lambda question: question.answer, _first(plugin, plugin.splits[-1])):
         cases = (
             (f"So it is\n\n\\boxed{{{question.answer}}}", "correct"),
             ("So it is\n\n\\boxed{surely not this}", "incorrect"),

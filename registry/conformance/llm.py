@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import chain
 from unittest import SkipTest
 
 from prmcal.registry.conformance.plugin import expect, further_checks
@@ -27,22 +28,18 @@ Completions = list[list[Completion]]
 
 
 def _generate(
-    plugin: LLM,
-    prefixes: Sequence[Prefix],
-    n: int = _SAMPLES,
-    sampling: Sampling = _SAMPLING,
-    seed: int = _SEED,
+    plugin: LLM, prefixes: Sequence[Prefix], n: int = _SAMPLES, sampling: Sampling = _SAMPLING, seed: int = _SEED
 ) -> Completions:
     """Completions, after a check of their number and of each of them."""
     completions = plugin.generate(prefixes, n, sampling, seed)
     results.require_length(completions, len(prefixes), "lists of completions")
-    for each in completions:
-        results.check_completions(each, n)
+    for of_prefix in completions:
+        results.check_completions(of_prefix, n)
     return completions
 
 
 def _texts(completions: Completions) -> list[str]:
-    return [completion.text for of_prefix in completions for completion in of_prefix]
+    return [completion.text for completion in chain(*completions)]
 
 
 def check_n_completions_of_each_prefix(plugin: LLM) -> None:
@@ -54,20 +51,19 @@ def check_n_completions_of_each_prefix(plugin: LLM) -> None:
 
 def check_token_counts(plugin: LLM) -> None:
     """`tokens` counts the tokens of a completion. Costs and budgets depend on it."""
-    limit = 4
-    for sampling in (_SAMPLING, replace(_SAMPLING, max_tokens=limit)):
-        for completion in (each for part in _generate(plugin, _BARE, sampling=sampling) for each in part):
-            tokens, most = completion.tokens, sampling.max_tokens
-            right = tokens <= most and (tokens > 0 or not completion.text)
-            expect(right, "tokens must count the", most=most, completion=completion)
+    for sampling in (_SAMPLING, replace(_SAMPLING, max_tokens=4)):
+        for completion in chain(*_generate(plugin, _BARE, sampling=sampling)):
+            tokens, limit = completion.tokens, sampling.max_tokens
+            is_right = tokens <= limit and (tokens > 0 or not completion.text)
+            expect(is_right, "tokens must count the", most=limit, completion=completion)
 
 
 def check_finish_reasons(plugin: LLM) -> None:
     """A completion without stop strings ends with 'end', or with 'length' if it was cut off."""
-    for completion in (each for part in _generate(plugin, _BARE) for each in part):
-        reason, whole = completion.finish_reason, completion.tokens >= _SAMPLING.max_tokens
+    for completion in chain(*_generate(plugin, _BARE)):
+        reason, is_full = completion.finish_reason, completion.tokens >= _SAMPLING.max_tokens
         expect(reason in ("end", "length"), "without stop strings finish_reason", reason=reason)
-        expect(reason == "end" or whole, "only a completion of", completion=completion)
+        expect(reason == "end" or is_full, "only a completion of", completion=completion)
 
 
 def check_samples_differ(plugin: LLM) -> None:
@@ -87,7 +83,7 @@ def check_samples_differ(plugin: LLM) -> None:
 def check_the_seed_decides_the_texts(plugin: LLM) -> None:
     """The same input and seed give the same texts, and another seed gives others."""
     first, again = (_texts(_generate(plugin, _BARE, sampling=_VARIED)) for _ in range(2))
-    different = sum(a != b for a, b in zip(first, again, strict=True))
+    different = sum(text != other_text for text, other_text in zip(first, again, strict=True))
     if different and not plugin.deterministic:
         raise SkipTest(f"It says that it is not deterministic, and {different} of {len(first)} texts differ.")
     expect(different == 0, "the same seed must", different=different, first=first)
@@ -103,26 +99,29 @@ def check_stop_strings(plugin: LLM) -> None:
         raise SkipTest("Its completions have no letters or digits that could be a stop string.")
     stop = common[0][0]
     completions = _generate(plugin, _BARE, sampling=replace(_SAMPLING, stop=(stop,)))
-    kept = [text for text in _texts(completions) if stop in text]
-    expect(not kept, "a completion must end", value=kept[:1], stop=stop)
-    stopped = [each.finish_reason == "stop" for part in completions for each in part]
-    expect(any(stopped), "a completion that met", stop=stop)
+    texts_with_stop = [text for text in _texts(completions) if stop in text]
+    expect(not texts_with_stop, "a completion must end", value=texts_with_stop[:1], stop=stop)
+    expect(
+        any(completion.finish_reason == "stop" for completion in chain(*completions)),
+        "a completion that met",
+        stop=stop,
+    )
 
 
 def check_a_prefix_is_continued(plugin: LLM) -> None:
     """A completion continues its prefix. It neither repeats the prefix nor starts again."""
-    tried = []
+    prefixes = []
     for prefix in _BARE:
         first = max((split_steps(text) for text in _texts(_generate(plugin, [prefix]))), key=len)
         steps = first[: max(1, len(first) // 2)] or ("First I look at the numbers.",)
-        tried.append(Prefix(prefix.question, steps))
-    continued = _generate(plugin, tried)
+        prefixes.append(Prefix(prefix.question, steps))
+    continued = _generate(plugin, prefixes)
     repeated = restarted = 0
-    for prefix, of_prefix in zip(tried, continued, strict=True):
+    for prefix, of_prefix in zip(prefixes, continued, strict=True):
         for completion in of_prefix:
             repeated += completion.text.lstrip().startswith(join_steps(prefix.steps))
             restarted += split_steps(completion.text)[:1] == prefix.steps[:1]
-    total = len(tried) * _SAMPLES
+    total = len(prefixes) * _SAMPLES
     expect(repeated <= total / 2, "a completion must not", repeated=repeated, total=total)
     expect(restarted <= total / 2, "a prefix must be", restarted=restarted, total=total)
     expect(_texts(continued) != _texts(_generate(plugin, _BARE)), "a prefix must be continued")
@@ -132,11 +131,11 @@ def check_a_batch_equals_its_requests(plugin: LLM) -> None:
     """``generate_batch`` returns what ``generate`` returns for each request. Few may differ by rounding."""
     requests = [GenerationRequest(prefix, count, _SEED + count) for count, prefix in enumerate(_BARE, start=1)]
     together = plugin.generate_batch(requests, _SAMPLING)
-    alone = [plugin.generate([each.prefix], each.n, _SAMPLING, each.seed)[0] for each in requests]
+    alone = [plugin.generate([request.prefix], request.n, _SAMPLING, request.seed)[0] for request in requests]
     results.require_length(together, len(requests), "lists of completions")
-    for of_request, each in zip(together, requests, strict=True):
-        results.check_completions(of_request, each.n)
-    different = sum(a != b for a, b in zip(_texts(together), _texts(alone), strict=True))
+    for of_request, request in zip(together, requests, strict=True):
+        results.check_completions(of_request, request.n)
+    different = sum(text != text_alone for text, text_alone in zip(_texts(together), _texts(alone), strict=True))
     expect(different <= 2, "generate_batch() must return what", different=different)
 
 

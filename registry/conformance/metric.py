@@ -36,44 +36,44 @@ def _rows(seed: int = 0, levels: bool = True) -> metric.PrefixRows:
 
 def _value(plugin: metric.Metric, rows: metric.PrefixRows) -> float | None:
     """The value, after a check of what the metric returns."""
-    measured: Any = plugin.measure(rows)
-    if measured is None:
+    measurement: Any = plugin.measure(rows)
+    if measurement is None:
         return None
-    value = float(_value_of(measured, rows))
+    value = float(_value_of(measurement, rows))
     expect(np.isfinite(value), "the metric must be")
     return value
 
 
-def _value_of(measured: Any, rows: metric.PrefixRows) -> Any:
+def _value_of(measurement: Any, rows: metric.PrefixRows) -> Any:
     questions = len(rows.question_ids)
-    if isinstance(measured, metric.QuestionRatio):
-        for name, values in (("sums", measured.sums), ("counts", measured.counts)):
+    if isinstance(measurement, metric.QuestionRatio):
+        for name, values in (("sums", measurement.sums), ("counts", measurement.counts)):
             expect(values.shape == (questions,), "of the questionratio must", name=name, values=values)
-        return measured.sums.sum() / measured.counts.sum()
-    if isinstance(measured, metric.AbsoluteSum):
+        return measurement.sums.sum() / measurement.counts.sum()
+    if isinstance(measurement, metric.AbsoluteSum):
         weights = np.ones((1, questions))
-        found = measured.errors(weights)
-        expect(found.ndim == 2 and len(found) == 1, "errors() must return an", weights=weights, found=found)
-        return np.abs(found[0]).sum()
-    expect(isinstance(measured, np.ndarray), "measure() must return got", measured=measured)
-    expect_array("The result of measure()", measured, np.floating)
-    expect(measured.shape == rows.reward.shape, "measure() must return one", rows=rows, measured=measured)
-    return measured.mean()
+        errors = measurement.errors(weights)
+        expect(errors.ndim == 2 and len(errors) == 1, "errors() must return an", weights=weights, found=errors)
+        return np.abs(errors[0]).sum()
+    expect(isinstance(measurement, np.ndarray), "measure() must return got", measured=measurement)
+    expect_array("The result of measure()", measurement, np.floating)
+    expect(measurement.shape == rows.reward.shape, "measure() must return one", rows=rows, measured=measurement)
+    return measurement.mean()
 
 
 def check_words(plugin: metric.Metric) -> None:
     """It has a description, and `better` is known."""
     expect(plugin.described().strip(), "a metric needs a")
-    known = (*get_args(metric.Better), None)
-    expect(plugin.better in known, "better must be one", names=", ".join(map(repr, known)), plugin=plugin)
+    words = (*get_args(metric.Better), None)
+    expect(plugin.better in words, "better must be one", names=", ".join(map(repr, words)), plugin=plugin)
 
 
 def check_it_measures_prefixes(plugin: metric.Metric) -> None:
     """The metric works with rewards at three levels, and with a point estimate."""
-    drawn = [_rows(seed, levels) for seed in range(3) for levels in (True, False)]
+    all_rows = [_rows(seed, levels) for seed in range(3) for levels in (True, False)]
     values = [
         _value(plugin, rows if level is None else rows.at(level))
-        for rows in drawn
+        for rows in all_rows
         for level in plugin.columns("name", rows.levels).values()
     ]
     expect(any(value is not None for value in values), "measure() returns none for")
@@ -84,7 +84,7 @@ def check_the_order_of_the_prefixes_does_not_matter(plugin: metric.Metric) -> No
     rows = _rows()
     rows = replace(rows, reward=np.round(rows.reward, 1), level_rewards=np.round(rows.quantiles, 1))
     order = np.random.default_rng(1).permutation(len(rows.reward))
-    first, second = (_value(plugin, each) for each in (rows, _taken(rows, order)))
+    first, second = (_value(plugin, some_rows) for some_rows in (rows, _selected(rows, order)))
     near = first == second
     if first is not None and second is not None:
         near = bool(np.isclose(first, second, rtol=_ROUNDING, atol=_ROUNDING))
@@ -94,22 +94,22 @@ def check_the_order_of_the_prefixes_does_not_matter(plugin: metric.Metric) -> No
 def check_extreme_prefixes(plugin: metric.Metric) -> None:
     """Rewards of 0 and 1, single prefixes, equal rewards, and all-0 and all-1 counts give a finite value or None."""
     rows = _rows()
-    one = np.zeros(len(rows.reward))
+    zeros = np.zeros(len(rows.reward))
     extremes = [
         replace(rows, successes=np.zeros_like(rows.successes)),
         replace(rows, successes=rows.follow_ups),
-        *(replace(rows, reward=one + end, level_rewards=(one + end)[:, None].repeat(3, 1)) for end in (0, 0.5, 1)),
-        _taken(rows, np.array([0])),
+        *(replace(rows, reward=zeros + end, level_rewards=(zeros + end)[:, None].repeat(3, 1)) for end in (0, 0.5, 1)),
+        _selected(rows, np.array([0])),
         replace(rows, successes=np.minimum(rows.successes, 1), follow_ups=np.ones_like(rows.follow_ups)),
     ]
-    for each in extremes:
-        _value(plugin, each)
+    for extreme in extremes:
+        _value(plugin, extreme)
 
 
-def _taken(rows: metric.PrefixRows, places: NDArray[np.integer[Any]]) -> metric.PrefixRows:
+def _selected(rows: metric.PrefixRows, places: NDArray[np.integer[Any]]) -> metric.PrefixRows:
     columns = ("reward", "successes", "follow_ups", "question", "terminal")
-    taken = {name: getattr(rows, name)[places] for name in columns}
-    return replace(rows, **taken, level_rewards=rows.quantiles[places])
+    selected_columns = {name: getattr(rows, name)[places] for name in columns}
+    return replace(rows, **selected_columns, level_rewards=rows.quantiles[places])
 
 
 DECLARATIONS = (check_words,)

@@ -1,4 +1,4 @@
-"""The checks for every plugin, and explanations of what a plugin raises in a check."""
+"""The checks for every plugin, and explanations of the errors that a plugin raises in a check."""
 
 import inspect
 import json
@@ -34,7 +34,7 @@ def place_in(cls: type, error: BaseException) -> str:
         path = Path(inspect.getfile(cls))
     except (OSError, TypeError):  # A class of an interactive session has no file.
         return ""
-    frames = [each for each in traceback.extract_tb(error.__traceback__) if Path(each.filename) == path]
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if Path(frame.filename) == path]
     if not frames or cls.__module__.startswith("prmcal."):
         return ""
     line = (frames[-1].line or linecache.getline(frames[-1].filename, frames[-1].lineno or 0)).strip()
@@ -43,11 +43,11 @@ def place_in(cls: type, error: BaseException) -> str:
 
 
 def explained(cls: type[Plugin], error: BaseException) -> str:
-    """Return what a plugin of a class that was checked raised, and where."""
+    """Return a sentence on the error that a plugin raised in a check, and where."""
     place = place_in(cls, error)
-    said = str(error) if isinstance(error, PluginFailedError) else f"it raised {message_of(error)}"
-    said = excerpt(said[:1].upper() + said[1:], _LONGEST_MESSAGE)
-    return f"{said.rstrip('.')}.{f' See {place}.' if place else ''}"
+    explanation = str(error) if isinstance(error, PluginFailedError) else f"it raised {message_of(error)}"
+    explanation = excerpt(explanation[:1].upper() + explanation[1:], _LONGEST_MESSAGE)
+    return f"{explanation.rstrip('.')}.{f' See {place}.' if place else ''}"
 
 
 @cache
@@ -68,39 +68,39 @@ class _Filler(Formatter):
         return type(value).__name__ if conversion == "t" else super().convert_field(value, conversion)
 
 
-def failed(mistake: str, /, **found: Any) -> AssertionError:
-    """Return the error for a mistake of mistakes.yaml. `found` fills in what stands in braces there."""
-    return AssertionError(_Filler().vformat(_mistakes()[mistake], (), found))
+def failed(mistake: str, /, **values: Any) -> AssertionError:
+    """Return the error for a mistake of mistakes.yaml. `values` fill in its braces."""
+    return AssertionError(_Filler().vformat(_mistakes()[mistake], (), values))
 
 
-def expect(condition: object, mistake: str, /, **found: Any) -> None:
+def expect(condition: object, mistake: str, /, **values: Any) -> None:
     """Fail the check with a mistake of mistakes.yaml unless the condition holds; see :func:`failed`."""
     if not condition:
-        raise failed(mistake, **found)
+        raise failed(mistake, **values)
 
 
 def further_checks(names: dict[str, Any], declarations: tuple[Check, ...] = ()) -> tuple[Check, ...]:
     """Return the checks among the names of a module that are no declarations, in the order of their definitions."""
-    return tuple(each for name, each in names.items() if name.startswith("check_") and each not in declarations)
+    return tuple(value for name, value in names.items() if name.startswith("check_") and value not in declarations)
 
 
 def expect_array(what: str, values: Any, dtype: type[np.generic]) -> None:
     """Fail the check unless `values` is an array of numpy of this type."""
-    found = f"an array of {values.dtype}" if isinstance(values, np.ndarray) else f"a {type(values).__name__}"
+    actual = f"an array of {values.dtype}" if isinstance(values, np.ndarray) else f"a {type(values).__name__}"
     expect(
         isinstance(values, np.ndarray) and bool(np.issubdtype(values.dtype, dtype)),
         "must be an array",
         what=what,
         dtype="float64" if dtype is np.floating else np.dtype(dtype).name,
-        found=found,
+        found=actual,
     )
 
 
 def check_arguments_are_annotated(plugin: Plugin) -> None:
     """Prmcal validates every constructor argument by its annotation."""
     for parameter in _parameters(plugin):
-        named = parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
-        expect(named, "__init__ must name its", parameter=parameter)
+        is_named = parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
+        expect(is_named, "__init__ must name its", parameter=parameter)
         annotated = parameter.annotation is not parameter.empty
         expect(annotated, "the argument of __init__", parameter=parameter)
 
@@ -108,14 +108,14 @@ def check_arguments_are_annotated(plugin: Plugin) -> None:
 def check_defaults_are_valid(plugin: Plugin) -> None:
     """Every default fits its annotation, and instances do not share it."""
     parameters = _parameters(plugin)
-    defaults = {each.name: each.default for each in parameters if each.default is not each.empty}
+    defaults = {option.name: option.default for option in parameters if option.default is not option.empty}
     for name, default in defaults.items():
         expect(not isinstance(default, (list, dict, set)), "the default of must", name=name, default=default)
-    needed = {each.name for each in parameters if each.default is each.empty}
-    if needed <= plugin.arguments.keys():
-        given = defaults | {name: plugin.arguments[name] for name in needed}
+    required_names = {option.name for option in parameters} - defaults.keys()
+    if required_names <= plugin.arguments.keys():
+        arguments = defaults | {name: plugin.arguments[name] for name in required_names}
         try:
-            validate_arguments(arguments_model(type(plugin)), "plugin", given)
+            validate_arguments(arguments_model(type(plugin)), "plugin", arguments)
         except InvalidArgumentsError as error:
             raise failed("a default does not", error=error) from error
 
@@ -127,9 +127,9 @@ def check_arguments_are_stored(plugin: Plugin) -> None:
         free = name not in _RESERVED and not callable(getattr(type(plugin), name, None))
         expect(free, "the argument of __init__ has", name=name)
         expect(hasattr(plugin, name), "__init__ does not store", name=name)
-        stored, given = getattr(plugin, name), plugin.arguments.get(name)
-        if given is not None:  # For None a plugin may take its own value.
-            expect(_same(stored, given), "__init__ must store its", name=name, given=given, stored=stored)
+        stored, argument = getattr(plugin, name), plugin.arguments.get(name)
+        if argument is not None:  # For None a plugin may take its own value.
+            expect(_same(stored, argument), "__init__ must store its", name=name, given=argument, stored=stored)
 
 
 def check_methods_take_the_arguments_of_the_contract(plugin: Plugin) -> None:
@@ -140,25 +140,25 @@ def check_methods_take_the_arguments_of_the_contract(plugin: Plugin) -> None:
         for name, method in vars(contract).items():
             if name.startswith("_") or not inspect.isfunction(method):
                 continue
-            own = getattr(plugin, name)
-            if getattr(own, "__func__", None) is not method:
-                _require_signature(plugin, name, own, method)
+            method_of_plugin = getattr(plugin, name)
+            if getattr(method_of_plugin, "__func__", None) is not method:
+                _require_signature(plugin, name, method_of_plugin, method)
 
 
-def _require_signature(plugin: Plugin, name: str, own: Any, method: Any) -> None:
-    """Fail unless `own` takes what `method` of the contract takes."""
+def _require_signature(plugin: Plugin, name: str, method_of_plugin: Any, method: Any) -> None:
+    """Fail unless the method of a plugin takes the arguments of the contract's `method`."""
     expected = list(inspect.signature(method).parameters.values())[1:]
-    words = ", ".join(["self", *(str(each.replace(annotation=each.empty)) for each in expected)])
+    words = ", ".join(["self", *(str(parameter.replace(annotation=parameter.empty)) for parameter in expected)])
     extra = {"questions": None} if name == "fit" and getattr(plugin, "grouped", False) else {}
-    words += "".join(f", {each}" for each in extra)
-    expect(callable(own), "must be a method", name=name, own=own, words=words)
-    whole = not inspect.isgeneratorfunction(own) and not inspect.iscoroutinefunction(own)
-    expect(whole, "must return its result", name=name)
-    signature = inspect.signature(own)
-    required = [each for each in expected if each.default is each.empty]
-    for given in (expected, required):
+    words += "".join(f", {extra_name}" for extra_name in extra)
+    expect(callable(method_of_plugin), "must be a method", name=name, own=method_of_plugin, words=words)
+    is_lazy = inspect.isgeneratorfunction(method_of_plugin) or inspect.iscoroutinefunction(method_of_plugin)
+    expect(not is_lazy, "must return its result", name=name)
+    signature = inspect.signature(method_of_plugin)
+    required = [parameter for parameter in expected if parameter.default is parameter.empty]
+    for arguments in (expected, required):
         try:
-            signature.bind(*given, **extra)
+            signature.bind(*arguments, **extra)
         except TypeError as error:
             raise failed("is called with the", name=name, signature=signature, error=error, words=words) from error
 
@@ -174,11 +174,11 @@ def check_identity_is_json_data(plugin: Plugin) -> None:
     expect(text == again, "identity() must not change", text=text, again=again)
 
 
-def _same(stored: Any, given: Any) -> bool:
+def _same(stored: Any, argument: Any) -> bool:
     """Return whether an argument was stored as it is. A tuple may replace a list."""
-    if isinstance(stored, (list, tuple)) and isinstance(given, (list, tuple)):
-        return list(stored) == list(given)
-    equal = stored == given
+    if isinstance(stored, (list, tuple)) and isinstance(argument, (list, tuple)):
+        return list(stored) == list(argument)
+    equal = stored == argument
     return isinstance(equal, bool) and equal
 
 

@@ -70,7 +70,7 @@ def check_logit_is_the_log_odds_of_the_reward(plugin: PRM) -> None:
 def check_scoring_is_repeatable(plugin: PRM) -> None:
     """The same input has the same score each time."""
     first, second = (_score(plugin, _QUESTION, _TRAJECTORIES) for _ in range(2))
-    gap = max(_gap(a.reward, b.reward) for a, b in zip(first, second, strict=True))
+    gap = max(_gap(scores.reward, scores_again.reward) for scores, scores_again in zip(first, second, strict=True))
     expect(gap == 0, "the same trajectories must", gap=gap)
 
 
@@ -95,8 +95,8 @@ def check_batches_do_not_matter(plugin: PRM) -> None:
     for request, of_question in zip(requests, batches, strict=True):
         _check_scores(of_question, request.trajectories)
     for alone, scores, batched in zip(singles, together, batches[1], strict=True):
-        for name, others in (("score() of several", scores), ("score_batch()", batched)):
-            gap = _gap(alone.reward, others.reward)
+        for name, scores_in_batch in (("score() of several", scores), ("score_batch()", batched)):
+            gap = _gap(alone.reward, scores_in_batch.reward)
             expect(gap < _TOLERANCE, "scores must not depend", name=name, gap=gap)
 
 
@@ -140,14 +140,14 @@ def check_hidden_states(plugin: PRM) -> None:
         raise SkipTest("It does not define 'hidden_states', so calibrators that read them cannot use it.")
     trajectories = _TRAJECTORIES[:2]
     try:
-        found = plugin.hidden_states([ScoringRequest(_QUESTION, trajectories)])
+        hidden_states = plugin.hidden_states([ScoringRequest(_QUESTION, trajectories)])
     except PluginFailedError as error:  # It says that it has none with these arguments.
         raise SkipTest(str(error)) from error
     expect(
-        isinstance(found, list) and len(found) == 1 and isinstance(found[0], HiddenStates),
+        isinstance(hidden_states, list) and len(hidden_states) == 1 and isinstance(hidden_states[0], HiddenStates),
         "hidden_states() must return a",
     )
-    (states,) = found
+    (states,) = hidden_states
     nodes, rows = len(states.states), sum(len(steps) + 1 for steps in trajectories)
     shapes = {name: np.shape(getattr(states, name)) for name in ("states", "parents", "leaves", "logit")}
     fits = np.ndim(states.states) == 2 and shapes["parents"] == (nodes,)
@@ -162,7 +162,7 @@ def check_hidden_states(plugin: PRM) -> None:
         (np.asarray(states.parents) < np.arange(nodes)).all() and ((ends >= 0) & (ends < nodes)).all(),
         "in hiddenstates each of",
     )
-    scored = np.concatenate([each.logit for each in _score(plugin, _QUESTION, trajectories)])
+    scored = np.concatenate([scores.logit for scores in _score(plugin, _QUESTION, trajectories)])
     gap = _gap(expit(scored.astype(np.float64)), expit(np.asarray(states.logit, dtype=np.float64)))
     expect(gap < _TOLERANCE, "logit of hiddenstates must", gap=gap)
 
@@ -179,7 +179,7 @@ def published_examples() -> list[dict[str, Any]]:
     import yaml
 
     text = Path(__file__).with_name("published.yaml").read_text(encoding="utf-8")
-    return [{"arguments": {}, **each} for each in yaml.safe_load(text)]
+    return [{"arguments": {}, **example} for example in yaml.safe_load(text)]
 
 
 def compare_with_example(plugin: PRM, example: Mapping[str, Any]) -> None:

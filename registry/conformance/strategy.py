@@ -43,9 +43,9 @@ def _step_scores(scores: Floats, bare: Floats, random: np.random.Generator) -> F
     """Scores of trajectories of 1 to 4 steps, whose last one is that of the whole trajectory."""
     steps = np.round(random.normal(scores[..., None], 1.0, (*scores.shape, _STEPS + 1)), 1)
     steps[..., 0] = bare[:, None]
-    last = random.integers(1, _STEPS + 1, scores.shape)[..., None]
+    last_step = random.integers(1, _STEPS + 1, scores.shape)[..., None]
     numbers = np.arange(_STEPS + 1)
-    return np.where(numbers < last, steps, np.where(numbers == last, scores[..., None], np.nan))
+    return np.where(numbers < last_step, steps, np.where(numbers == last_step, scores[..., None], np.nan))
 
 
 def _pool(plugin: PoolStrategy, arrays: dict[str, NDArray[Any]]) -> Pool:
@@ -69,16 +69,16 @@ def _tuned(plugin: PoolStrategy, setting: Setting) -> PoolStrategy:
 def _answer(plugin: PoolStrategy, arrays: dict[str, NDArray[Any]], target: float = _TARGET) -> Answered:
     """The result of the strategy, after a check by its contract."""
     setting = Setting(_SIZE, target if plugin.targeted else None)
-    result = _tuned(plugin, setting).answer(_pool(plugin, arrays), setting)
-    results.check_answered(result, _QUESTIONS, setting)
-    expect(result.samples.min() > 0, "samples must be above")
-    return result
+    answered = _tuned(plugin, setting).answer(_pool(plugin, arrays), setting)
+    results.check_answered(answered, _QUESTIONS, setting)
+    expect(answered.samples.min() > 0, "samples must be above")
+    return answered
 
 
 def check_reads_are_known(plugin: Strategy) -> None:
     """`reads` contains known names only."""
     reads: Any = plugin.reads
-    words = isinstance(reads, (tuple, list)) and all(isinstance(each, str) for each in reads)
+    words = isinstance(reads, (tuple, list)) and all(isinstance(name, str) for name in reads)
     expect(words, "reads must be a", reads=reads)
     unknown = sorted(set(reads) - set(READS))
     expect(not unknown, "reads may contain got", unknown=", ".join(unknown))
@@ -106,24 +106,24 @@ def check_the_order_of_the_pool_does_not_matter(plugin: PoolStrategy) -> None:
 def check_accuracy_does_not_exceed_pass_at_samples(plugin: PoolStrategy) -> None:
     """The accuracy does not exceed the probability that one of the samples is right."""
     arrays = _arrays()
-    result = _answer(plugin, arrays)
+    answered = _answer(plugin, arrays)
     # A rule that looks at its samples, which has an `order_error`, can be right more often than as many samples that
     # are drawn blindly: it goes on where it has found none.
-    drawn = result.samples if result.order_error is None else np.full(_QUESTIONS, float(_SIZE))
-    counts = np.ceil(drawn - _ROUNDING).astype(np.int64)
+    samples = answered.samples if answered.order_error is None else np.full(_QUESTIONS, float(_SIZE))
+    counts = np.ceil(samples - _ROUNDING).astype(np.int64)
     bound = pass_at_n(arrays["correct"], np.arange(1, _SIZE + 1))[np.arange(_QUESTIONS), counts - 1]
-    over = (result.accuracy - bound).max()
+    over = (answered.accuracy - bound).max()
     expect(over < _ERROR, "the accuracy of a", over=over)
 
 
 def check_all_wrong_and_all_right_questions(plugin: PoolStrategy) -> None:
     """The accuracy is 0 if no trajectory is right, and 1 if all are right."""
-    for right in (False, True):
+    for are_right in (False, True):
         arrays = _arrays()
-        arrays["correct"] = np.full_like(arrays["correct"], right)
+        arrays["correct"] = np.full_like(arrays["correct"], are_right)
         arrays["answers"] = np.zeros_like(arrays["answers"])
-        result = _answer(plugin, arrays)
-        expect(np.allclose(result.accuracy, float(right)), "the accuracy must be", result=result)
+        answered = _answer(plugin, arrays)
+        expect(np.allclose(answered.accuracy, float(are_right)), "the accuracy must be", result=answered)
 
 
 def check_the_truth_decides_no_budget(plugin: PoolStrategy) -> None:
@@ -132,7 +132,7 @@ def check_the_truth_decides_no_budget(plugin: PoolStrategy) -> None:
         return
     turned = _arrays()
     turned["correct"] = ~turned["correct"]
-    first, second = (_answer(plugin, each).samples for each in (_arrays(), turned))
+    first, second = (_answer(plugin, arrays).samples for arrays in (_arrays(), turned))
     expect(np.allclose(first, second), "the numbers of samples", high=np.abs(first - second).max())
 
 
@@ -156,9 +156,11 @@ def check_the_curve_begins_below_its_end(plugin: PoolStrategy) -> None:
     """``sweep`` returns results of all questions. If it has several, their budgets differ."""
     setting = Setting(_SIZE, _TARGET if plugin.targeted else None)
     points = _tuned(plugin, setting).sweep(_pool(plugin, _arrays()), setting)
-    good = bool(points) and all(isinstance(each, Answered) and each.samples.shape == (_QUESTIONS,) for each in points)
+    good = bool(points) and all(
+        isinstance(point, Answered) and point.samples.shape == (_QUESTIONS,) for point in points
+    )
     expect(good, "sweep() must return a", points=points)
-    budgets = [each.samples.mean() for each in points]
+    budgets = [point.samples.mean() for point in points]
     expect(len(points) == 1 or min(budgets) < max(budgets), "the points of sweep()", value=budgets[0])
 
 
@@ -169,26 +171,26 @@ CHECKS = further_checks(globals(), DECLARATIONS)
 def _rewards(plugin: SearchStrategy) -> list[Floats]:
     """Rewards of the best prefixes in descending order, also 0, 1 and NaN (too long for the PRM)."""
     random = np.random.default_rng(0)
-    drawn = [-np.sort(-random.random(count)) for count in range(1, plugin.width + 1)]
+    random_rewards = [-np.sort(-random.random(count)) for count in range(1, plugin.width + 1)]
     ends = [np.array([value]) for value in (0.0, 1.0, np.nan)]
-    return [*drawn, *ends, np.append(drawn[0], np.nan)[: plugin.width]]
+    return [*random_rewards, *ends, np.append(random_rewards[0], np.nan)[: plugin.width]]
 
 
 def check_the_width_is_in_its_range(plugin: SearchStrategy) -> None:
     """``keep`` returns a number in [1, K], and ``expand`` returns a number in [1, M]."""
     target = _TARGET if plugin.targeted else None
     for rewards in _rewards(plugin):
-        for name, most in (("expand", plugin.expansions), ("keep", plugin.width)):
-            given = rewards.copy()
-            found = getattr(plugin, name)(given, target)
-            expect(np.array_equal(given, rewards, equal_nan=True), "must not change the", name=name)
+        for name, maximum in (("expand", plugin.expansions), ("keep", plugin.width)):
+            copied_rewards = rewards.copy()
+            width = getattr(plugin, name)(copied_rewards, target)
+            expect(np.array_equal(copied_rewards, rewards, equal_nan=True), "must not change the", name=name)
             expect(
-                isinstance(found, int) and 1 <= found <= most,
+                isinstance(width, int) and 1 <= width <= maximum,
                 "must return an int",
                 name=name,
-                most=most,
+                most=maximum,
                 rewards=rewards,
-                found=found,
+                found=width,
             )
 
 

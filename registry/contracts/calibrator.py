@@ -61,8 +61,8 @@ class ScoredPrefixes:
 
     def __getitem__(self, rows: Ints | Bools | slice) -> "ScoredPrefixes":
         """Return some of the prefixes, with the same PRM."""
-        chosen = np.arange(len(self.prefixes))[rows]
-        return ScoredPrefixes(self.prm, tuple(self.prefixes[i] for i in chosen), self.logit[rows])
+        indices = np.arange(len(self.prefixes))[rows]
+        return ScoredPrefixes(self.prm, tuple(self.prefixes[index] for index in indices), self.logit[rows])
 
 
 _STATE_FILE = "calibrator.json"
@@ -252,7 +252,7 @@ class Calibrator(Plugin, ABC):
         from safetensors.numpy import save_file
 
         fitted = {name: value for name, value in vars(self).items() if name.endswith("_")}
-        arrays = {name: np.ascontiguousarray(v) for name, v in fitted.items() if isinstance(v, np.ndarray)}
+        arrays = {name: np.ascontiguousarray(value) for name, value in fitted.items() if isinstance(value, np.ndarray)}
         plain = {name: value for name, value in fitted.items() if name not in arrays}
         folder.mkdir(parents=True, exist_ok=True)
         save_file(arrays, folder / _ARRAYS_FILE)

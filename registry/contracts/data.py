@@ -179,17 +179,17 @@ class HiddenStates:
         return HiddenStates(self.states, self.parents, self.leaves[rows], self.logit[rows])
 
     @classmethod
-    def concatenate(cls, parts: "Sequence[HiddenStates]") -> "HiddenStates":
+    def concatenate(cls, forests: "Sequence[HiddenStates]") -> "HiddenStates":
         """Return one forest with the prefixes of all parts, in their order."""
-        offsets = np.cumsum([0, *(len(part.states) for part in parts)])[:-1]
+        offsets = np.cumsum([0, *(len(forest.states) for forest in forests)])[:-1]
         return cls(
-            states=np.concatenate([part.states for part in parts]),
+            states=np.concatenate([forest.states for forest in forests]),
             parents=np.concatenate(
                 [
-                    np.where(part.parents < 0, -1, part.parents + offset)
-                    for part, offset in zip(parts, offsets, strict=True)
+                    np.where(forest.parents < 0, -1, forest.parents + offset)
+                    for forest, offset in zip(forests, offsets, strict=True)
                 ]
             ),
-            leaves=np.concatenate([part.leaves + offset for part, offset in zip(parts, offsets, strict=True)]),
-            logit=np.concatenate([part.logit for part in parts]),
+            leaves=np.concatenate([forest.leaves + offset for forest, offset in zip(forests, offsets, strict=True)]),
+            logit=np.concatenate([forest.logit for forest in forests]),
         )

@@ -48,10 +48,10 @@ class Dataset(Plugin, ABC):
                 f"The question {question.id} has no answer, and the LLM does not say which solutions are right. Give "
                 "answers to the questions, or use the LLM 'recorded' with a field 'correct'."
             )
-        found = self.find_answer(trajectory)
-        if found is None:
+        answer = self.find_answer(trajectory)
+        if answer is None:
             return "unparsed", None
-        return grade_answer(found.text, question.answer, self.grading), found.text
+        return grade_answer(answer.text, question.answer, self.grading), answer.text
 
     def find_answer(self, text: str, whole: bool = True) -> Answer | None:
         """Return the final answer of a solution, or None. In the beginning of one, not `whole`, it must be marked."""
@@ -69,6 +69,6 @@ def content_hash(questions: Sequence[Question], references: bool = True) -> str:
 
     Without `references`, only their ids and texts count.
     """
-    content = [astuple(each) if references else (each.id, each.text) for each in questions]
+    content = [astuple(question) if references else (question.id, question.text) for question in questions]
     text = json.dumps(content, ensure_ascii=False)
     return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -69,9 +69,8 @@ class LLM(Plugin, ABC):
         Each request returns the same as ``generate([prefix], n, sampling, seed)``. Override it if the LLM is faster in
         batches.
         """
-        return [
-            patiently(self, partial(self.generate, [each.prefix], each.n, sampling, each.seed))[0] for each in requests
-        ]
+        calls = (partial(self.generate, [request.prefix], request.n, sampling, request.seed) for request in requests)
+        return [patiently(self, call)[0] for call in calls]
 
     def count_tokens(self, text: str) -> int:
         """Return the length of a text, for the limits of a step. By default its words are counted.

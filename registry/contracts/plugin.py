@@ -55,25 +55,25 @@ class Plugin:
         annotation of the constructor: see :mod:`prmcal.registry.contracts.plugin`.
         """
 
-    def problems(self, asked: Mapping[str, int]) -> list[PrmcalError]:
+    def problems(self, solution_counts: Mapping[str, int]) -> list[PrmcalError]:
         """Return what would make its cells fail, each with what to do about it, without loading a model.
 
         `prmcal plan`, `prmcal doctor` and `prmcal run` ask for it before anything is sampled. In a run, its cells fail
         at once. Only a NoAnswerError is taken for something that may pass, so that the run goes on. Override it to look
-        at files and servers, and add to the list of ``super().problems(asked)``.
+        at files and servers, and add to the list of ``super().problems(solution_counts)``.
 
-        `asked` are the questions of the grid by their texts, with the number of solutions that it asks for. It is empty
+        `solution_counts` has the number of solutions that the grid asks for, by the texts of the questions. It is empty
         if they are not known.
         """
-        found: list[PrmcalError] = []
+        problems: list[PrmcalError] = []
         for package in self.packages:
             if find_spec(package) is None:
                 extra = _EXTRAS.get(package, package)
-                found.append(PluginFailedError(f"The package {package} is not installed: pip install {extra}"))
+                problems.append(PluginFailedError(f"The package {package} is not installed: pip install {extra}"))
         key = self.key_variable
         if key and not os.environ.get(key):
-            found.append(PluginFailedError(f"The environment variable {key} is not set: export {key}=..."))
-        return found
+            problems.append(PluginFailedError(f"The environment variable {key} is not set: export {key}=..."))
+        return problems
 
     def identity(self) -> dict[str, Any]:
         """Return everything that decides the plugin's output, as JSON data. The job keys are made from it.
@@ -82,25 +82,25 @@ class Plugin:
         keys. See :mod:`prmcal.registry.sources`.
         """
         cls = type(self)
-        known: dict[str, Any] = {
+        identity: dict[str, Any] = {
             "plugin": self.plugin_name or cls.__qualname__,
             "version": self.version,
             "arguments": {name: value for name, value in self.arguments.items() if name != "patience"},
         }
         if not cls.__module__.startswith("prmcal."):
-            known["source"] = source_hash(cls)
-        return known
+            identity["source"] = source_hash(cls)
+        return identity
 
 
 def errors_of(*checks: Callable[[], object]) -> list[PrmcalError]:
     """Return the errors of prmcal that some calls raise, for :meth:`Plugin.problems`."""
-    found = []
+    errors = []
     for check in checks:
         try:
             check()
         except PrmcalError as error:
-            found.append(error)
-    return found
+            errors.append(error)
+    return errors
 
 
 Count = Annotated[int, Field(ge=1)]
@@ -116,12 +116,12 @@ FiniteFromZero = Annotated[float, Field(ge=0, lt=math.inf)]
 
 T = TypeVar("T")
 if TYPE_CHECKING:
-    Own = Annotated[T, "of the class"]
+    FromClass = Annotated[T, "of the class"]
 else:
-    Own = Optional
+    FromClass = Optional
 """The annotation of an argument for which None means the class attribute of the same name."""
 
 
-def own(otherwise: Any) -> Any:
-    """Return the field of an argument with the annotation `Own`, with the value where no class has the attribute."""
-    return field(default=None, metadata={"own": otherwise})
+def from_class(otherwise: Any) -> Any:
+    """Return the field of an argument with the annotation `FromClass`. Without the class attribute, it has a value."""
+    return field(default=None, metadata={"from_class": otherwise})

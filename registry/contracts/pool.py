@@ -22,7 +22,7 @@ class _Declared:
         self.name = name
 
     def __get__(self, pool: "Pool", owner: type | None = None) -> Floats:
-        value = pool._given[self.name]
+        value = pool._arrays[self.name]
         if value is None:
             raise PluginFailedError(f"It reads '{self.name}' without declaring it. Add '{self.name}' to its 'reads'.")
         return value
@@ -70,7 +70,7 @@ class Pool:
     ) -> None:
         self.correct = correct
         self._answers = answers
-        self._given: dict[str, Floats | None] = {
+        self._arrays: dict[str, Floats | None] = {
             "scores": scores,
             "rewards": rewards,
             "success": success,
@@ -96,24 +96,24 @@ class Pool:
 
     def drawn(self, questions: slice | NDArray[Any], trajectories: slice | NDArray[Any]) -> "Pool":
         """Return the part of the pool with these questions and these of their trajectories."""
-        parts = {
+        arrays = {
             name: value
             if value is None
             else value[questions][:, trajectories]
             if name in PER_TRAJECTORY
             else value[questions]
-            for name, value in self._given.items()
+            for name, value in self._arrays.items()
         }
         return Pool(
             self.correct[questions][:, trajectories],
             None if self._answers is None else self._answers[questions][:, trajectories],
-            **parts,
+            **arrays,
         )
 
     def has(self, name: Reads) -> bool:
         """Return whether the pool has what a strategy may read under this name."""
-        return self._given[name] is not None
+        return self._arrays[name] is not None
 
     def with_grades(self, correct: Bools) -> "Pool":
         """Return the same trajectories with other grades, of shape (questions, M)."""
-        return Pool(correct, self._answers, **self._given)
+        return Pool(correct, self._answers, **self._arrays)

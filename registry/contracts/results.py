@@ -25,37 +25,38 @@ def require(condition: object, message: str) -> None:
         raise FaultyPluginError(message)
 
 
-def require_length(result: Any, expected: int, what: str) -> None:
+def require_length(entries: Any, expected: int, what: str) -> None:
     """Raise a FaultyPluginError unless `result` has the expected number of entries."""
-    found = len(result) if hasattr(result, "__len__") else type(result).__name__
+    actual = len(entries) if hasattr(entries, "__len__") else type(entries).__name__
     advice = "Return one for each, in their order, also for an empty one and for equal ones."
-    require(found == expected, f"it returned {found} {what} instead of {expected}. {advice}")
+    require(actual == expected, f"it returned {actual} {what} instead of {expected}. {advice}")
 
 
 def _is_count(value: object) -> bool:
     return isinstance(value, int | np.integer) and 0 <= int(value) <= _MOST_TOKENS
 
 
-def check_completions(drawn: Any, n: int) -> None:
+def check_completions(completions: Any, n: int) -> None:
     """Raise a FaultyPluginError unless these are `n` completions of a prefix that can be stored."""
-    require_length(drawn, n, "completions of a prefix")
-    for each in drawn:
+    require_length(completions, n, "completions of a prefix")
+    for completion in completions:
         require(
-            isinstance(each, Completion) and isinstance(each.text, str),
-            f"it must return Completion objects with a text. Got {shown(each)}. Write Completion(text, tokens, "
+            isinstance(completion, Completion) and isinstance(completion.text, str),
+            f"it must return Completion objects with a text. Got {shown(completion)}. Write Completion(text, tokens, "
             "finish_reason) for each.",
         )
         require(
-            _is_count(each.tokens) and _is_count(each.prompt_tokens),
-            f"it must return token counts in [0, {_MOST_TOKENS}]. Got {shown((each.tokens, each.prompt_tokens))}. "
-            "Count the tokens with the LLM's tokenizer. Write 0 for the prompt if they are not known.",
+            _is_count(completion.tokens) and _is_count(completion.prompt_tokens),
+            f"it must return token counts in [0, {_MOST_TOKENS}]. "
+            f"Got {shown((completion.tokens, completion.prompt_tokens))}. Count the tokens with the LLM's tokenizer. "
+            "Write 0 for the prompt if they are not known.",
         )
         require(
-            each.finish_reason in get_args(FinishReason),
-            f"its finish reason must be {', '.join(get_args(FinishReason))}. Got {shown(each.finish_reason)}. "
+            completion.finish_reason in get_args(FinishReason),
+            f"its finish reason must be {', '.join(get_args(FinishReason))}. Got {shown(completion.finish_reason)}. "
             "Translate the reasons of the engine.",
         )
-    "".join(each.text for each in drawn).encode()  # Half of a surrogate pair raises an error.
+    "".join(completion.text for completion in completions).encode()  # Half of a surrogate pair raises an error.
 
 
 def check_scores(scores: Any, steps: int) -> None:
@@ -69,8 +70,8 @@ def check_scores(scores: Any, steps: int) -> None:
         what = f"values of '{name}' for a trajectory of {steps} steps and the bare question"
         require_length(getattr(scores, name), steps + 1, what)
     require(_is_count(scores.tokens), f"it must return a count of tokens. Got {shown(scores.tokens)}.")
-    read = ~np.asarray(scores.over_long, dtype=bool)
-    judged, logits = (np.asarray(each, dtype=np.float64)[read] for each in (scores.reward, scores.logit))
+    is_read = ~np.asarray(scores.over_long, dtype=bool)
+    judged, logits = (np.asarray(values, dtype=np.float64)[is_read] for values in (scores.reward, scores.logit))
     require(
         not np.isnan(judged).any(),
         "it returned NaN for a prefix that it did not flag as too long. Set over_long where a prefix cannot be read.",
@@ -108,14 +109,14 @@ def check_answered(answered: Any, questions: int, setting: Setting) -> None:
         isinstance(answered, Answered),
         f"it must return an Answered. Got {type(answered).__name__}. Write `return Answered(accuracy, samples)`.",
     )
-    found: dict[str, tuple[Floats | None, int]] = {
+    ranges: dict[str, tuple[Floats | None, int]] = {
         "accuracy": (answered.accuracy, 1),
         "samples": (answered.samples, setting.samples),
         "pass_at_samples": (answered.pass_at_samples, 1),
         "estimated_from": (answered.estimated_from, setting.samples),
         "order_error": (answered.order_error, 1),
     }
-    for name, (values, upper) in found.items():
+    for name, (values, upper) in ranges.items():
         if values is None:
             continue
         shape = np.shape(values)
@@ -141,17 +142,18 @@ def check_answered(answered: Any, questions: int, setting: Setting) -> None:
 
 def check_questions(questions: Sequence[Any]) -> None:
     """Raise a FaultyPluginError unless these are questions of a data set that can be stored."""
-    for each in questions:
+    for question in questions:
         require(
-            isinstance(each, Question),
-            f"it must return Question objects. Got {shown(each)}. Write Question(id, text, answer), with three texts.",
+            isinstance(question, Question),
+            f"it must return Question objects. Got {shown(question)}. Write Question(id, text, answer), with three "
+            "texts.",
         )
-        texts = (each.id, each.text, each.answer, each.subject or "")
+        texts = (question.id, question.text, question.answer, question.subject or "")
         require(
-            all(isinstance(text, str) for text in texts) and isinstance(each.level, Level | None),
+            all(isinstance(text, str) for text in texts) and isinstance(question.level, Level | None),
             "the id, text, answer and subject of a question are strings, and its level is a number or a word. "
-            f"Got {shown(each)}. Write str(...) around a text, and None for a level that is not known.",
+            f"Got {shown(question)}. Write str(...) around a text, and None for a level that is not known.",
         )
-    ((most, times),) = Counter(each.id for each in questions).most_common(1) or [("", 0)]
-    require(times < 2, f"it has two questions with the same id, '{most}'. Number the questions.")
+    ((commonest_id, times),) = Counter(question.id for question in questions).most_common(1) or [("", 0)]
+    require(times < 2, f"it has two questions with the same id, '{commonest_id}'. Number the questions.")
     content_hash(questions)  # Half of a surrogate pair raises an error.

@@ -179,8 +179,8 @@ class PoolStrategy(Strategy):
         setting : Setting
             The setting of ``needed``.
         """
-        whole = Setting(pool.size, setting.target)
-        return most_probable(pool, lambda graded: float(self.answer(graded, whole).accuracy[0]))
+        with_all = Setting(pool.size, setting.target)
+        return most_probable(pool, lambda graded_pool: float(self.answer(graded_pool, with_all).accuracy[0]))
 
 
 def most_probable(pool: Pool, chance: Callable[[Pool], float]) -> int:
@@ -197,15 +197,15 @@ def most_probable(pool: Pool, chance: Callable[[Pool], float]) -> int:
         The accuracy in [0, 1] for a pool in which one of the answers is graded as right.
     """
     answers = pool.answers[0]
-    in_order = [int(each) for each in dict.fromkeys(answers.tolist())]
-    chances = [chance(pool.with_grades(pool.answers == each)) for each in in_order]
+    in_order = [int(answer) for answer in dict.fromkeys(answers.tolist())]
+    chances = [chance(pool.with_grades(pool.answers == answer)) for answer in in_order]
     # Equal chances can differ in their last digits.
-    first = int(np.argmax(np.array(chances) >= max(chances) - 1e-9))
-    own = np.flatnonzero(answers == in_order[first])
+    best = int(np.argmax(np.array(chances) >= max(chances) - 1e-9))
+    trajectories = np.flatnonzero(answers == in_order[best])
     if not pool.has("scores"):
-        return int(own[0])
-    scores = pool.scores[0][own]
-    return int(own[np.argmax(np.where(np.isnan(scores), -np.inf, scores))])
+        return int(trajectories[0])
+    scores = pool.scores[0][trajectories]
+    return int(trajectories[np.argmax(np.where(np.isnan(scores), -np.inf, scores))])
 
 
 First = Literal["full", "adaptive"]
@@ -273,13 +273,13 @@ class SearchStrategy(Strategy):
     @property
     def settings(self) -> dict[str, Any]:
         """The arguments that all searches have, by name."""
-        return {each.name: getattr(self, each.name) for each in fields(SearchStrategy)}
+        return {argument.name: getattr(self, argument.name) for argument in fields(SearchStrategy)}
 
     @property
     def once_for(self) -> OnceFor:
         """The choice for which it is run once: per calibrator, if the calibrated median ranks at no level beta."""
-        found = super().once_for
-        return "calibrator" if found == "prm" and self.rank == "calibrated" else found
+        base_choice = super().once_for
+        return "calibrator" if base_choice == "prm" and self.rank == "calibrated" else base_choice
 
     def expand(self, rewards: Floats, target: float | None) -> int:
         """Return how many continuations each unfinished prefix gets, in [1, M]. By default M.

@@ -107,10 +107,10 @@ def _answer(record: Mapping[str, Any]) -> str:
         value = extract_answer(record["solution"])
     if value is None:
         raise ValueError(f"it has no 'answer'.{_fields(record)}")
-    accepted = value if isinstance(value, list) else [value]
-    if not accepted or not all(_is_text_or_number(each) and str(each).strip() for each in accepted):
+    answers = value if isinstance(value, list) else [value]
+    if not answers or not all(_is_text_or_number(answer) and str(answer).strip() for answer in answers):
         raise ValueError(f"its 'answer' must be a string or a number, or a list of accepted ones. Got {shown(value)}")
-    return any_of([without_working(_whole(each)) for each in accepted])
+    return any_of([without_working(_whole(answer)) for answer in answers])
 
 
 def _whole(value: str | float) -> str:
@@ -149,19 +149,19 @@ def _of_solutions(records: list[Record], source: str, fields: Fields, skip: bool
     Records without solutions are returned as they are.
     """
     try:
-        (first, *_), _ = solutions_of(records[:1], source, fields, "recording")
+        (first_solution, *_), _ = solutions_of(records[:1], source, fields, "recording")
     except (DataError, ValueError):  # It is no solution, or a bad one. The error of its question says what is wrong.
         return records, False
-    solved = first.get("label") is not None
-    if not solved and first.get("score") is None:
+    solved = first_solution.get("label") is not None
+    if not solved and first_solution.get("score") is None:
         return records, False
-    found, _ = solutions_of(records, source, fields, "recording", skip)
-    contents, kept = dict(records), dict[str, Record]()
-    for each in found:
-        level = {} if each.get("level") is None else {"level": each["level"]}
-        content = {**contents[each["place"]], "question": each["question"], **level}
-        kept.setdefault(each["question"], (each["place"], content))
-    return list(kept.values()), solved
+    solutions, _ = solutions_of(records, source, fields, "recording", skip)
+    contents, record_by_question = dict(records), dict[str, Record]()
+    for solution in solutions:
+        level = {} if solution.get("level") is None else {"level": solution["level"]}
+        content = {**contents[solution["place"]], "question": solution["question"], **level}
+        record_by_question.setdefault(solution["question"], (solution["place"], content))
+    return list(record_by_question.values()), solved
 
 
 @dataclass(eq=False)
@@ -220,14 +220,15 @@ class JsonlDataset(Dataset):
                 f"The data set {self.path} has no split '{split}'. It has: {', '.join(self.splits)}."
                 + (" Give its 'calibration' argument a file." if split == "calibration" else "")
             )
-        given = self.calibration if split == "calibration" and self.calibration is not None else self.path
-        recording = Recording.of(given, self.fields, self.only)
-        file, records = recording.named, recording.records()
+        paths = self.calibration if split == "calibration" and self.calibration is not None else self.path
+        recording = Recording.of(paths, self.fields, self.only)
+        file, records = recording.file_names, recording.records()
         records, solved = _of_solutions(records, file, recording.fields, self.skip_bad_rows)
         questions = questions_of(records, file, skip=self.skip_bad_rows, solved=solved)
         share = self.calibration_share
         if share is not None:
-            questions = [each for each in questions if (_uniform(each.text) < share) == (split == "calibration")]
+            for_calibration = split == "calibration"
+            questions = [question for question in questions if (_uniform(question.text) < share) == for_calibration]
         return first_questions(questions, count, file)
 
 

@@ -39,8 +39,8 @@ class _HubTable:
     split: str
 
     def __str__(self) -> str:
-        named = " and ".join(f"'{each}'" for each in self.configurations if each)
-        return f"{self.repository}{f', configuration {named}' if named else ''}, split '{self.split}'"
+        names = " and ".join(f"'{name}'" for name in self.configurations if name)
+        return f"{self.repository}{f', configuration {names}' if names else ''}, split '{self.split}'"
 
     def is_downloaded(self) -> bool:
         """Return whether the local cache of the hub contains the data set."""
@@ -154,12 +154,12 @@ class AIME2425(Dataset):
 
     def questions(self, split: str, count: int | None = None) -> list[Question]:
         """Return the questions of 2024, then those of 2025; see :meth:`prmcal.Dataset.questions`."""
-        both = [
+        questions = [
             replace(question, id=f"{year}-{question.id}")
             for year, dataset in self._years.items()
             for question in dataset.questions(split)
         ]
-        return first_questions(both, count, "The test split of 'aime24-25'")
+        return first_questions(questions, count, "The test split of 'aime24-25'")
 
     def absent_size(self, split: str) -> int | None:
         """Return the total of both years if one of them has to be downloaded from the hub, else None."""

@@ -17,7 +17,7 @@ from prmcal.registry.messages import excerpt, file_hash, is_file, shown
 from prmcal.registry.reading.fields import Fields
 from prmcal.registry.reading.recordings import as_one_step
 from prmcal.registry.reading.records import Record, good_records, read_records
-from prmcal.registry.reading.shapes import PREFIXES, RATES, SHAPES, known
+from prmcal.registry.reading.shapes import PREFIXES, RATES, SHAPES, first_value
 from prmcal.registry.reading.solutions import solutions_of
 from prmcal.steps import split_steps
 
@@ -122,7 +122,7 @@ class SuccessRates(Dataset):
         for row in _rows(self._paths(llm), llm, split):
             groups[row.question][row.trajectory].append(row)
         return {
-            question: [each for rows in by_trajectory.values() for each in _chains(rows, follow_ups)]
+            question: [trajectory for rows in by_trajectory.values() for trajectory in _chains(rows, follow_ups)]
             for question, by_trajectory in groups.items()
         }
 
@@ -131,8 +131,8 @@ class SuccessRates(Dataset):
         return [path for llm in self.files for path in self._paths(llm) if not is_file(path)]
 
     def _paths(self, llm: str) -> tuple[str, ...]:
-        given = self.files.get(llm, [])
-        return (given,) if isinstance(given, str) else tuple(given)
+        paths = self.files.get(llm, [])
+        return (paths,) if isinstance(paths, str) else tuple(paths)
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,20 +170,20 @@ def _chains(rows: Sequence[_Row], follow_ups: int) -> list[FollowedUp]:
     continued = {steps[:count] for steps in by_steps for count in range(len(steps))}
     ends = [row.steps for row in rows if row.steps not in continued]
     beginnings = sorted((row.steps for row in rows if row.steps in continued), key=len, reverse=True)
-    taken: Counter[tuple[str, ...]] = Counter()
-    found = []
+    uses: Counter[tuple[str, ...]] = Counter()
+    trajectories = []
     for place, end in enumerate([*ends, *beginnings]):
-        extra = place >= len(ends)
-        if extra and taken[end] >= len(by_steps[end]):
+        is_beginning = place >= len(ends)
+        if is_beginning and uses[end] >= len(by_steps[end]):
             continue
         counts = {}
         for count in range(len(end) + 1):
             same = by_steps.get(end[:count], [])
-            if len(same) > (taken[end[:count]] if extra else 0):
-                counts[count] = same[taken[end[:count]] % len(same)].counts(follow_ups)
-                taken[end[:count]] += 1
-        found.append(FollowedUp(end, counts))
-    return found
+            if len(same) > (uses[end[:count]] if is_beginning else 0):
+                counts[count] = same[uses[end[:count]] % len(same)].counts(follow_ups)
+                uses[end[:count]] += 1
+        trajectories.append(FollowedUp(end, counts))
+    return trajectories
 
 
 @lru_cache(maxsize=4)
@@ -195,8 +195,8 @@ def _rows(paths: tuple[str, ...], llm: str, split: str) -> list[_Row]:
             return _row(f"{path}, {place}", record, llm, split)
 
         records = read_records(Path(path))
-        first = next((each for _, each in records if isinstance(each, Mapping)), {})
-        if not first.keys() & set(PREFIXES) and any(shape.fits(first) for shape in SHAPES):
+        first_record = next((record for _, record in records if isinstance(record, Mapping)), {})
+        if not first_record.keys() & set(PREFIXES) and any(shape.fits(first_record) for shape in SHAPES):
             rows += _of_solutions(records, path)
         else:
             rows += filter(None, good_records(records, convert, path))
@@ -207,17 +207,17 @@ def _rows(paths: tuple[str, ...], llm: str, split: str) -> list[_Row]:
 
 def _of_solutions(records: Sequence[Record], path: str) -> Iterator[_Row]:
     """Yield the prefixes with rates of another published format, such as those of openr and Math-Shepherd."""
-    for number, each in enumerate(solutions_of(records, path, Fields())[0]):
-        steps, rates = tuple(map(as_one_step, each.get("steps") or ())), each.get("rates") or ()
+    for number, solution in enumerate(solutions_of(records, path, Fields())[0]):
+        steps, rates = tuple(map(as_one_step, solution.get("steps") or ())), solution.get("rates") or ()
         for count, rate in enumerate(rates, start=len(steps) + 1 - len(rates)):
             if rate is not None:
-                yield _Row(f"{path}, {each['place']}", each["question"], steps[:count], rate, None, number)
+                yield _Row(f"{path}, {solution['place']}", solution["question"], steps[:count], rate, None, number)
 
 
 def _row(place: str, record: Any, llm: str, split: str) -> _Row | None:
     """Return the row of a record, or None if it has another LLM, another split or no prefix."""
     fields: Mapping[str, Any] = record if isinstance(record, dict) else {}
-    question, prefix, rate = fields.get("question"), known(fields, PREFIXES), known(fields, RATES)
+    question, prefix, rate = fields.get("question"), first_value(fields, PREFIXES), first_value(fields, RATES)
     if not isinstance(question, str) or not question.strip() or not fields.keys() & set(PREFIXES):
         raise ValueError(
             "it must have a 'question', a 'reasoning_prefix' and a 'success_prob'. "
@@ -233,7 +233,7 @@ def _row(place: str, record: Any, llm: str, split: str) -> _Row | None:
     n = fields.get("follow_ups")
     if n is not None and (not isinstance(n, int) or not 1 <= n <= _MOST_FOLLOW_UPS):
         raise ValueError(f"its 'follow_ups' must be an int in [1, {_MOST_FOLLOW_UPS}]. Got {shown(n)}")
-    trajectory = known(fields, _TRAJECTORY_FIELDS)
+    trajectory = first_value(fields, _TRAJECTORY_FIELDS)
     if not isinstance(trajectory, str | int | None):
         raise ValueError(f"its 'trajectory' must be a string or an int. Got {shown(trajectory)}")
     return _Row(place, question, split_steps(prefix), float(rate), n, trajectory)

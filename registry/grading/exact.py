@@ -19,10 +19,10 @@ def exact_number(text: str) -> Fraction | None:
     match = PATTERNS["number"].fullmatch(text)
     if match is None:
         return None
-    sign, decimal, divisor, whole, numerator, denominator = match.groups()
-    below = int(divisor or denominator or 1)
-    ratio = Fraction(decimal or int(numerator)) / (below or 1) + int(whole or 0)
-    return None if not below else -ratio if sign == "-" else ratio
+    sign, decimal, divisor, integer, numerator, denominator = match.groups()
+    divisor = int(divisor or denominator or 1)
+    ratio = Fraction(decimal or int(numerator)) / (divisor or 1) + int(integer or 0)
+    return None if not divisor else -ratio if sign == "-" else ratio
 
 
 def with_decimal_comma(text: str) -> Fraction | None:
@@ -33,9 +33,9 @@ def with_decimal_comma(text: str) -> Fraction | None:
 
 def equal_in_plain_spelling(answer: str, reference: str) -> bool:
     """Return whether two answers are the same text or the same number (compared exactly, up to 30 digits)."""
-    given, expected = _normalise(answer), _normalise(reference)
-    number = _number(given)
-    return given == expected or (number is not None and number == _number(expected))
+    plain_answer, plain_reference = _normalise(answer), _normalise(reference)
+    number = _number(plain_answer)
+    return plain_answer == plain_reference or (number is not None and number == _number(plain_reference))
 
 
 def _normalise(text: str) -> str:

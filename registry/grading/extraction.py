@@ -1,4 +1,4 @@
-r"""The final answer of a solution: where it can stand, and how it is found there."""
+r"""The final answer of a solution, and the ways in which it can be found."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -15,7 +15,7 @@ MARKED = ("boxed", "hashes", "phrase")
 """The default for texts of unknown habits, in this order: ways that no other text looks like."""
 
 _OPEN = ("last number", "whole")
-"""Ways with which every text has an answer, so that none of its parts is known to be the final one."""
+"""Ways with which every text has an answer, also one that is not finished."""
 
 
 def _checked(answers: Any) -> Any:
@@ -71,25 +71,26 @@ def find_answer(text: str, answers: Ways = BOXED, whole: bool = True) -> Answer 
     for way in ways_of(answers):
         if not isinstance(way, str):
             phrase = _phrases(re.escape(way.get("phrase", "")), "|[ \\t]+")
-            found = _last_match(way["pattern"], text) if "pattern" in way else _phrase(text, phrase)
+            answer = _last_match(way["pattern"], text) if "pattern" in way else _phrase(text, phrase)
         elif whole or way not in _OPEN:
-            found = _FINDERS[way](text)
+            answer = _FINDERS[way](text)
         else:
             continue
-        if found and way == "boxed" and "phrase" in ways_of(answers) and not PATTERNS["letter first"].fullmatch(found):
+        is_letter = PATTERNS["letter first"].fullmatch
+        if answer and way == "boxed" and "phrase" in ways_of(answers) and not is_letter(answer):
             # "Answer: D" behind a formula in a box
-            said = _phrase(text[text.rfind("\\boxed") :])
-            if said and PATTERNS["letter first"].fullmatch(said):
-                return Answer(said, "phrase")
-        if found:
-            return Answer(found, way if isinstance(way, str) else next(iter(way)))
+            phrase_answer = _phrase(text[text.rfind("\\boxed") :])
+            if phrase_answer and is_letter(phrase_answer):
+                return Answer(phrase_answer, "phrase")
+        if answer:
+            return Answer(answer, way if isinstance(way, str) else next(iter(way)))
     return None
 
 
 def extract_answer(trajectory: str) -> str | None:
     r"""Return the content of the last complete ``\boxed{...}`` that is not empty, or None if there is none."""
-    found = find_answer(trajectory)
-    return found and found.text
+    answer = find_answer(trajectory)
+    return answer and answer.text
 
 
 def without_working(reference: str) -> str:
@@ -97,9 +98,9 @@ def without_working(reference: str) -> str:
 
     Any other reference is returned as it is.
     """
-    head, _, last = reference.rstrip().rpartition("\n")
-    _, mark, answer = last.partition("A:" if head and last.startswith("A:") else "####")
-    return (mark and answer.strip()) or _boxed(reference) or reference
+    working, _, last_line = reference.rstrip().rpartition("\n")
+    _, separator, answer = last_line.partition("A:" if working and last_line.startswith("A:") else "####")
+    return (separator and answer.strip()) or _boxed(reference) or reference
 
 
 _MOST_BOXES = 1000
@@ -107,42 +108,42 @@ _MOST_BOXES = 1000
 
 
 def _boxed(text: str) -> str | None:
-    """Return what the last box holds, with a sign before it, a size behind it, and the boxes that it is listed with."""
-    closed = _closing_braces(text)
-    listed: list[tuple[str, str]] = []
+    """Return the content of the last box, with the sign before it, the size behind it, and the boxes in its list."""
+    closing_braces = _closing_braces(text)
+    boxes: list[tuple[str, str]] = []
     begin = len(text)
     for box in list(PATTERNS["box"].finditer(text))[-_MOST_BOXES:][::-1]:
-        found, end = box[1] or "", box.end()
-        if found == "{":
-            last = closed.get(end - 1)
-            found, end = (text[end:last].strip(), last + 1) if last else ("", end)
-        if not found or PATTERNS["placeholder"].fullmatch(found):
+        content, end = box[1] or "", box.end()
+        if content == "{":
+            closing_brace = closing_braces.get(end - 1)
+            content, end = (text[end:closing_brace].strip(), closing_brace + 1) if closing_brace else ("", end)
+        if not content or PATTERNS["placeholder"].fullmatch(content):
             continue
-        if listed and not PATTERNS["between"].fullmatch(text, end, begin):
+        if boxes and not PATTERNS["between"].fullmatch(text, end, begin):
             break
         begin = box.start()
         head = text[max(0, begin - 20) : begin]
         if size := PATTERNS["size"].match(text, end):
-            found = f"{found} {size[1]}"
+            content = f"{content} {size[1]}"
         if sign := PATTERNS["sign"].search(head):
-            found = (sign[1] or sign[2]) + (found if re.fullmatch(r"[\w.\\{}/ ]+", found) else f"({found})")
-        name = PATTERNS["name before"].search(head)
-        listed.insert(0, (name[1] if name else "", found))
-    names = [name for name, _ in listed]
-    named = len(listed) > 1 and all(names) and len(set(names)) == len(names)
-    texts = [f"{name} = {found}" if named else found for name, found in listed]
+            content = (sign[1] or sign[2]) + (content if re.fullmatch(r"[\w.\\{}/ ]+", content) else f"({content})")
+        name_match = PATTERNS["name before"].search(head)
+        boxes.insert(0, (name_match[1] if name_match else "", content))
+    box_names = [box_name for box_name, _ in boxes]
+    are_named = len(boxes) > 1 and all(box_names) and len(set(box_names)) == len(box_names)
+    texts = [f"{box_name} = {content}" if are_named else content for box_name, content in boxes]
     return ", ".join(dict.fromkeys(texts)) or None
 
 
 def _closing_braces(text: str) -> dict[int, int]:
-    """Return the place of the brace that closes each one, by the place of that."""
-    pairs, opened = {}, []
+    """Return the places of closing braces by the places of the braces that they close."""
+    closing_braces, open_braces = {}, []
     for brace in re.finditer(r"[{}]", text):
         if brace[0] == "{":
-            opened.append(brace.start())
-        elif opened:
-            pairs[opened.pop()] = brace.start()
-    return pairs
+            open_braces.append(brace.start())
+        elif open_braces:
+            closing_braces[open_braces.pop()] = brace.start()
+    return closing_braces
 
 
 def _phrases(nouns: str, verbs: str = "") -> re.Pattern[str]:
@@ -160,37 +161,37 @@ _LONGEST = 1000
 
 
 def _phrase(text: str, phrases: re.Pattern[str] = _PHRASE) -> str | None:
-    """Return what stands in the last tag <answer>, or else behind the last phrase."""
+    """Return the content of the last tag <answer>, or else the answer behind the last phrase."""
     tags = [tag for tag in PATTERNS["tag"].findall(text) if not PATTERNS["placeholder"].fullmatch(tag)]
     if tags:
         return _boxed(tags[-1]) or tags[-1].strip(_AROUND)
     for phrase in reversed(list(phrases.finditer(text))):
-        rest = text[phrase.end() : phrase.end() + _LONGEST].lstrip(_AROUND)
-        maths = PATTERNS["formula"].match(rest)
-        if maths and not PATTERNS["goes on"].match(rest, maths.end()):
-            rest = maths[2] or maths[3] or maths[4]
+        answer = text[phrase.end() : phrase.end() + _LONGEST].lstrip(_AROUND)
+        formula = PATTERNS["formula"].match(answer)
+        if formula and not PATTERNS["goes on"].match(answer, formula.end()):
+            answer = formula[2] or formula[3] or formula[4]
         else:
-            rest = PATTERNS["end of an answer"].split(rest, maxsplit=1)[0]
-        rest = _boxed(rest) or rest.strip(_AROUND)
-        if rest:
-            return rest
-    chosen = PATTERNS["chosen"].findall(text)
-    return chosen[-1] if chosen else None
+            answer = PATTERNS["end of an answer"].split(answer, maxsplit=1)[0]
+        answer = _boxed(answer) or answer.strip(_AROUND)
+        if answer:
+            return answer
+    options = PATTERNS["chosen"].findall(text)
+    return options[-1] if options else None
 
 
 def _hashes(text: str) -> str | None:
     """Return what follows the last ####. A heading in the midst of a text has words, and an answer has none there."""
-    *before, last = [line for line in text.rstrip().splitlines() if line.strip()] or [""]
-    for line, is_last in [(last, True), *((line, False) for line in reversed(before))]:
-        found = line.rpartition("####")[2].strip(_AROUND + "#") if "####" in line else ""
-        if found and (is_last or not re.search(r"(?<![\\a-zA-Z])[a-zA-Z]{3,}", found)):
-            return found
+    *earlier_lines, last_line = [line for line in text.rstrip().splitlines() if line.strip()] or [""]
+    for line, is_last in [(last_line, True), *((line, False) for line in reversed(earlier_lines))]:
+        answer = line.rpartition("####")[2].strip(_AROUND + "#") if "####" in line else ""
+        if answer and (is_last or not re.search(r"(?<![\\a-zA-Z])[a-zA-Z]{3,}", answer)):
+            return answer
     return None
 
 
 def _last_number(text: str) -> str | None:
-    found = PATTERNS["number in a text"].findall(text)
-    return found[-1].replace("$", "") if found else None
+    numbers = PATTERNS["number in a text"].findall(text)
+    return numbers[-1].replace("$", "") if numbers else None
 
 
 def _last_match(pattern: str, text: str) -> str | None:

@@ -1,4 +1,4 @@
-"""Answers in one notation of LaTeX: what keyboards, Unicode and habits write in other ways.
+"""One notation of LaTeX for answers, which keyboards, Unicode and habits write in many ways.
 
 The file `tables.toml` has the patterns and the words.
 """
@@ -26,7 +26,7 @@ _BASES = TABLES["words"]["bases"].split()
 
 @dataclass(frozen=True)
 class Spelled:
-    """An answer in one spelling: the name that it is the value of, the value, and what was said beside it."""
+    """An answer in one spelling: the name before the equality sign, the value, and what stands beside it."""
 
     name: str
     text: str
@@ -45,8 +45,8 @@ def spelled(text: str, beside_number: bool = False) -> Spelled:
     Beside a plain number, letters behind a number are units, as in "12 m/s". Elsewhere they can be names.
     """
     text = without_wrappers(text)
-    if said := _whole(re.sub(r"\\text\s*\{([^{}]*)\}", r"\1", text).strip()):
-        return Spelled("", said, Words())
+    if mathematics := _in_mathematics(re.sub(r"\\text\s*\{([^{}]*)\}", r"\1", text).strip()):
+        return Spelled("", mathematics, Words())
     text, condition, parameter = _without_condition(text)
     text = respelled(respelled(text, "units"), "notation")
     if PATTERNS["angle"].search(text):
@@ -61,10 +61,10 @@ def spelled(text: str, beside_number: bool = False) -> Spelled:
     name, interval = _as_intervals(text)
     text = interval or re.sub(r",?\s*\\l(?:or|and)(?![a-zA-Z])", ", ", text)
     text, claims = _end_of_chain(text)
-    if not interval and (named := PATTERNS["named"].fullmatch(text)):
-        name, text = named[1] if named[2] == "=" else "", named[3]
-    elif named := PATTERNS["named behind"].fullmatch(text):
-        text, name = named.groups()
+    if not interval and (equation := PATTERNS["named"].fullmatch(text)):
+        name, text = equation[1] if equation[2] == "=" else "", equation[3]
+    elif equation := PATTERNS["named behind"].fullmatch(text):
+        text, name = equation.groups()
     text = text.strip()
     letter = PATTERNS["letter in parentheses"].fullmatch(text)
     text = _vector(letter[1] if letter else text)
@@ -76,11 +76,11 @@ def spelled(text: str, beside_number: bool = False) -> Spelled:
         base = _BASES.index(number[2]) + 2 if number[2] in _BASES else int(number[2]) if number[2].isdigit() else 0
         base = base if 2 <= base <= 36 and all(int(digit, 36) < base for digit in number[1].strip("-")) else 0
         text = number[1] if base else text
-    return Spelled(name.replace(" ", ""), _whole(text) or text, words, condition, parameter, base, claims)
+    return Spelled(name.replace(" ", ""), _in_mathematics(text) or text, words, condition, parameter, base, claims)
 
 
-def _whole(text: str) -> str:
-    """Return what a whole answer in words is in mathematics."""
+def _in_mathematics(text: str) -> str:
+    """Return a whole answer in words as mathematics; empty if it is none."""
     return next((value for value, pattern in _WHOLE.items() if pattern.fullmatch(text)), "")
 
 
@@ -93,7 +93,7 @@ def respelled(text: str, stage: str) -> str:
 
 @lru_cache(maxsize=8192)
 def without_wrappers(text: str) -> str:
-    """Return an answer in LaTeX, without what stands around it and changes nothing."""
+    """Return an answer in LaTeX without the dollars, boxes and fonts around it."""
     if not text.isascii():
         text = "".join(map(_in_latex, text)).replace("\0^{", "").replace("\0_{", "").replace("\0", "}")
     return respelled(text.strip(), "wrappers")
@@ -112,14 +112,15 @@ def _in_latex(character: str) -> str:
 
 def _without_condition(text: str) -> tuple[str, str, str]:
     r"""Return a text without the condition at its end, the condition, and the parameter that it declares an integer."""
-    found = PATTERNS["condition"].search(text)
-    head = text[: found.start()].rstrip("\\ ") if found else ""
-    bare = found and found[2] and (PATTERNS["relation"].search(head) or ("=" in head and "\\ne" not in found[0]))
-    if not found or not head or bare:
+    condition = PATTERNS["condition"].search(text)
+    head = text[: condition.start()].rstrip("\\ ") if condition else ""
+    if not condition or not head:
         return text, "", ""
-    declared = PATTERNS["declared"].search(found[0])
+    if condition[2] and (PATTERNS["relation"].search(head) or ("=" in head and "\\ne" not in condition[0])):
+        return text, "", ""
+    declared = PATTERNS["declared"].search(condition[0])
     parameter = next(filter(None, declared.groups())) if declared else ""
-    return head, found[0].strip(), parameter
+    return head, condition[0].strip(), parameter
 
 
 def _without_words(text: str, beside_number: bool) -> tuple[str, Words]:
@@ -132,10 +133,10 @@ def _without_words(text: str, beside_number: bool) -> tuple[str, Words]:
             total = sum(number * unit.size for number, unit in zip(numbers, units, strict=True) if number)
             return str(total / units[-1].size), units[-1]
     for kind in ("in text", "in words", "in other scripts", "at number", *["in symbols"] * beside_number):
-        if found := PATTERNS[f"unit {kind}"].search(text):
-            words = words_of(found[1])
-            if kind not in ("at number", "in symbols") or (words.dimensions and not words.left):
-                return _times(text[: found.start()], words.factor), words
+        if match := PATTERNS[f"unit {kind}"].search(text):
+            words = words_of(match[1])
+            if kind not in ("at number", "in symbols") or (words.dimensions and not words.unknown):
+                return _times(text[: match.start()], words.factor), words
     return text, Words()
 
 
@@ -149,7 +150,8 @@ def _as_intervals(text: str) -> tuple[str, str]:
     r"""Return the name in inequalities joined by "or" and "and", and the union of their intervals, else nothing."""
     if not PATTERNS["relation"].search(text):
         return "", ""
-    sets = [[_interval(clause.strip(" ,")) for clause in one.split("\\land")] for one in text.split("\\lor")]
+    alternatives = text.split("\\lor")
+    sets = [[_interval(clause.strip(" ,")) for clause in clauses.split("\\land")] for clauses in alternatives]
     names = {name for intervals in sets for name, _ in intervals}
     if len(names) > 1 or "" in names:
         return "", ""
@@ -158,33 +160,34 @@ def _as_intervals(text: str) -> tuple[str, str]:
 
 def _interval(relation: str) -> tuple[str, str]:
     """Return the name in an inequality such as 2 < x <= 5, and the interval of its values, else nothing."""
-    parts = [part.strip() for part in PATTERNS["relation"].split(relation)]
-    if len(parts) == 1 and (equation := PATTERNS["named"].fullmatch(relation)):
+    sides = [side.strip() for side in PATTERNS["relation"].split(relation)]
+    if len(sides) == 1 and (equation := PATTERNS["named"].fullmatch(relation)):
         return equation[1], f"\\{{{equation[3].strip()}\\}}" if equation[2] == "=" else equation[3].strip()
-    upwards = {sign in ("<", "\\le") for sign in parts[1::2]}
-    if len(upwards) != 1 or len(parts) not in (3, 5):
+    upwards = {sign in ("<", "\\le") for sign in sides[1::2]}
+    if len(upwards) != 1 or len(sides) not in (3, 5):
         return "", ""
-    parts = parts if upwards == {True} else parts[::-1]
-    if len(parts) == 3:
-        parts = ["-\\infty", "<", *parts] if PATTERNS["NAME"].fullmatch(parts[0]) else [*parts, "<", "\\infty"]
-    low, left, name, right, high = parts
+    sides = sides if upwards == {True} else sides[::-1]
+    if len(sides) == 3:
+        sides = ["-\\infty", "<", *sides] if PATTERNS["NAME"].fullmatch(sides[0]) else [*sides, "<", "\\infty"]
+    low, left_sign, name, right_sign, high = sides
     bounds = f"{low} {high}"
     if not PATTERNS["NAME"].fullmatch(name) or re.search("[,=|]", bounds) or name in _names(bounds):
         return "", ""
-    return name, f"{'[' if 'e' in left else '('}{low},{high}{']' if 'e' in right else ')'}"
+    return name, f"{'[' if 'e' in left_sign else '('}{low},{high}{']' if 'e' in right_sign else ')'}"
 
 
 def _end_of_chain(text: str) -> tuple[str, tuple[tuple[str, str], ...]]:
     """Return the end of a chain such as x = 4+3 = 7, with the name before it, and its parts that must be equal."""
-    first, *between, last = map(str.strip, text.split("=")) if "=" in text else ("", text)
-    named = bool(PATTERNS["NAME"].fullmatch(first))
-    parts = [part for part in (between if named else [first, *between]) if not PATTERNS["letters"].search(part)]
-    whole = named or (len(parts) > len(between) and not PATTERNS["letters"].search(last))
-    numbers = {exact_number(part) for part in (*parts, last)} - {None}
-    chain = between if named else parts
-    if not chain or not whole or len(numbers) > 1 or PATTERNS["no chain"].search(text):
+    beginning, *middle, end = map(str.strip, text.split("=")) if "=" in text else ("", text)
+    begins_with_name = bool(PATTERNS["NAME"].fullmatch(beginning))
+    sides = middle if begins_with_name else [beginning, *middle]
+    sides = [side for side in sides if not PATTERNS["letters"].search(side)]
+    is_whole_chain = begins_with_name or (len(sides) > len(middle) and not PATTERNS["letters"].search(end))
+    numbers = {exact_number(side) for side in (*sides, end)} - {None}
+    chain = middle if begins_with_name else sides
+    if not chain or not is_whole_chain or len(numbers) > 1 or PATTERNS["no chain"].search(text):
         return text, ()
-    return f"{first} = {last}" if named else last, tuple((part, last) for part in parts)
+    return f"{beginning} = {end}" if begins_with_name else end, tuple((side, end) for side in sides)
 
 
 def _vector(text: str) -> str:
@@ -198,48 +201,48 @@ def _vector(text: str) -> str:
     return f"({','.join(full.get(values[name], values[name]) if name in values else '0' for name in names)})"
 
 
-def in_same_unit(given: Spelled, expected: Spelled) -> tuple[str, str] | None:
+def in_same_unit(answer: Spelled, reference: Spelled) -> tuple[str, str] | None:
     """Return two values in the same unit, base and parameter. Return None if what they measure or name differs."""
-    names = given.name, expected.name
+    names = answer.name, reference.name
     if all(names) and names[0] != names[1] and not ("y" in names and any("(" in name for name in names)):
         return None
-    if given.base and expected.base:
-        return str(int(given.text, given.base)), str(int(expected.text, expected.base))
-    units = given.words, expected.words
+    if answer.base and reference.base:
+        return str(int(answer.text, answer.base)), str(int(reference.text, reference.base))
+    units = answer.words, reference.words
     if not units[0].dimensions or not units[1].dimensions or units[0] == units[1]:
-        return _renamed(given, expected), expected.text
+        return _renamed(answer, reference), reference.text
     if units[0].dimensions != units[1].dimensions:
         return None
-    return _times(given.text, units[0].size / units[1].size), expected.text
+    return _times(answer.text, units[0].size / units[1].size), reference.text
 
 
 def _names(text: str) -> set[str]:
     return set(PATTERNS["parameter"].findall(text))
 
 
-def _renamed(given: Spelled, expected: Spelled) -> str:
-    """Return the given value with the other's name of its parameter, which one of them declares, as in k in Z."""
-    own, other = _names(given.text), _names(expected.text)
-    before, after = own - other, other - own
-    if len(before) == len(after) == 1 and {given.parameter, expected.parameter} & (before | after):
-        return re.sub(rf"(?<![\\a-zA-Z]){before.pop()}(?![a-zA-Z])", after.pop(), given.text)
-    return given.text
+def _renamed(answer: Spelled, reference: Spelled) -> str:
+    """Return the value of the answer with the reference's name of the parameter, if one declares it, as in k in Z."""
+    answer_names, reference_names = _names(answer.text), _names(reference.text)
+    old_names, new_names = answer_names - reference_names, reference_names - answer_names
+    if len(old_names) == len(new_names) == 1 and {answer.parameter, reference.parameter} & (old_names | new_names):
+        return re.sub(rf"(?<![\\a-zA-Z]){old_names.pop()}(?![a-zA-Z])", new_names.pop(), answer.text)
+    return answer.text
 
 
-def doubt(given: Spelled, expected: Spelled) -> str:
+def doubt(answer: Spelled, reference: Spelled) -> str:
     """Return why answers with equal values may yet be different: "turned", "unknown words", or nothing."""
-    words, others = given.words.left, expected.words.left
-    if words != others:
-        return "turned" if TURNING & ({*words} ^ {*others}) else "unknown words"
-    nouns = {*given.words.harmless}, {*expected.words.harmless}
+    answer_words, reference_words = answer.words.unknown, reference.words.unknown
+    if answer_words != reference_words:
+        return "turned" if TURNING & ({*answer_words} ^ {*reference_words}) else "unknown words"
+    nouns = {*answer.words.harmless}, {*reference.words.harmless}
     if nouns[0] and nouns[1] and not nouns[0] & nouns[1]:
         return "unknown words"
-    texts = [without_spaces(each.text) for each in (given, expected)]
-    conditions = {re.sub(r"\s|\\text|[{}(),.]", "", each.condition) for each in (given, expected)} - {""}
+    texts = [without_spaces(spelling.text) for spelling in (answer, reference)]
+    conditions = {re.sub(r"\s|\\text|[{}(),.]", "", spelling.condition) for spelling in (answer, reference)} - {""}
     unread = texts[0] != texts[1] and any(map(PATTERNS["unread"].search, texts))
-    unread = unread or any(PATTERNS["split digits"].search(each.text) for each in (given, expected))
+    unread = unread or any(PATTERNS["split digits"].search(spelling.text) for spelling in (answer, reference))
     dots = ("\\ldots" in texts[0]) != ("\\ldots" in texts[1])
-    parameters = given.parameter and expected.parameter
+    parameters = answer.parameter and reference.parameter
     return "unknown words" if unread or dots or (len(conditions) > 1 and not parameters) else ""
 
 

@@ -16,7 +16,7 @@ def letters_of(text: str, options: Sequence[str] = ()) -> frozenset[str]:
     texts = {_folded(option): chr(ord("A") + place) for place, option in enumerate(options)}
     if _folded(text) in texts:
         return frozenset(texts[_folded(text)])
-    last = max(texts.values(), default="J")
+    last_letter = max(texts.values(), default="J")
     if PATTERNS["several letters"].fullmatch(text):
         letters = frozenset(re.findall(r"(?<![a-z])[A-J](?![a-z])", text.upper() if text.islower() else text))
     elif option := PATTERNS["option"].fullmatch(text):
@@ -25,17 +25,17 @@ def letters_of(text: str, options: Sequence[str] = ()) -> frozenset[str]:
             return frozenset()
     else:
         return frozenset()
-    return letters if max(letters) <= last else frozenset()
+    return letters if max(letters) <= last_letter else frozenset()
 
 
 def same_option(answer: str, reference: str) -> bool | None:
     """Return whether an answer names the letters that a reference consists of. Return None if it has other parts."""
-    given, expected = _plain(answer), _plain(reference)
-    if PATTERNS["single letter"].fullmatch(expected):
+    plain_answer, plain_reference = _plain(answer), _plain(reference)
+    if PATTERNS["single letter"].fullmatch(plain_reference):
         letters = letters_of(answer)
         return letters == letters_of(reference) if letters else None
-    lists = [bool(PATTERNS["several letters"].fullmatch(text)) for text in (given, expected)]
-    if not all(lists) or not re.search("[,; ]", given + expected):  # AB and BA alone are names of a line.
+    lists = [bool(PATTERNS["several letters"].fullmatch(text)) for text in (plain_answer, plain_reference)]
+    if not all(lists) or not re.search("[,; ]", plain_answer + plain_reference):  # AB and BA alone are names of a line.
         return None
     return letters_of(answer) == letters_of(reference)
 

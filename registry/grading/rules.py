@@ -10,10 +10,10 @@ from importlib import metadata
 from typing import Literal
 
 from prmcal.registry.grading.exact import equal_in_plain_spelling, exact_number, with_decimal_comma
-from prmcal.registry.grading.latex import doubt, in_same_unit, spelled
+from prmcal.registry.grading.latex import Spelled, doubt, in_same_unit, spelled
 from prmcal.registry.grading.letters import same_option
 from prmcal.registry.grading.processes import UNDECIDED, SymbolicComparer, Verdict
-from prmcal.registry.grading.structure import Every, Pair, compare
+from prmcal.registry.grading.structure import Conjunction, Pair, compare
 from prmcal.registry.grading.units import PATTERNS
 
 _COMPARER = SymbolicComparer()
@@ -36,9 +36,9 @@ def grade_answer(answer: str, reference: str, grading: Grading = "symbolic") -> 
     comparison exceeded its limit on processor time or memory. Raises a DataError if the process that compares cannot be
     run, gets no processor time, or is killed again and again.
     """
-    if len(accepted := accepted_answers(reference)) > 1 or accepted[0] != reference:
-        verdicts = [grade_answer(answer, each, grading) for each in accepted]
-        return next((each for each in ("correct", *UNDECIDED) if each in verdicts), "incorrect")
+    if len(references := accepted_answers(reference)) > 1 or references[0] != reference:
+        verdicts = [grade_answer(answer, reference, grading) for reference in references]
+        return next((verdict for verdict in ("correct", *UNDECIDED) if verdict in verdicts), "incorrect")
     if grading == "plain":
         return _verdict(equal_in_plain_spelling(answer, reference))
     if answer.strip() == reference.strip():
@@ -52,43 +52,48 @@ def grade_answer(answer: str, reference: str, grading: Grading = "symbolic") -> 
 
 @lru_cache(maxsize=8192)
 def _grade_mathematics(answer: str, reference: str) -> Verdict:
-    if (same := same_option(answer, reference)) is not None:
-        return _verdict(same)
+    if (is_same_option := same_option(answer, reference)) is not None:
+        return _verdict(is_same_option)
     numbers = [exact_number(text) if text.isascii() and " " not in text else None for text in (answer, reference)]
     if None not in numbers and (numbers[0] == numbers[1] or "," not in answer):
         return _verdict(numbers[0] == numbers[1])
-    given, expected = spelled(answer), spelled(reference)
-    number = exact_number(expected.text)
-    if number is not None and exact_number(given.text) is None:
-        given = spelled(answer, True)
-    elif number is None and exact_number(given.text) is not None:
-        expected = spelled(reference, True)
-    values = in_same_unit(given, expected)
+    spelled_answer, spelled_reference = spelled(answer), spelled(reference)
+    number = exact_number(spelled_reference.text)
+    if number is not None and exact_number(spelled_answer.text) is None:
+        spelled_answer = spelled(answer, True)
+    elif number is None and exact_number(spelled_answer.text) is not None:
+        spelled_reference = spelled(reference, True)
+    values = in_same_unit(spelled_answer, spelled_reference)
     if values is None:
         return "incorrect"
     if number is not None and number == with_decimal_comma(values[0]):
         return "ambiguous comma" if re.fullmatch(r"[-+]?[1-9]\d*,\d{3}", values[0]) else "correct"
     # y = 2x + 3 and y - 2x = 3
-    if given.name != expected.name and ("=" in given.text) != ("=" in expected.text):
-        values = f"{given.name}={given.text}".lstrip("="), f"{expected.name}={expected.text}".lstrip("=")
-    found = compare(*values)
-    claims = tuple(Pair(*claim) for claim in {*given.claims} ^ {*expected.claims})
-    if claims and found:
-        found = Every((*claims, *(() if found is True else (found,))))
-    verdict = _verdict(found) if isinstance(found, bool) else _COMPARER.verdict(found)
-    reason = doubt(given, expected) if verdict == "correct" else ""
+    are_equations = "=" in spelled_answer.text, "=" in spelled_reference.text
+    if spelled_answer.name != spelled_reference.name and are_equations[0] != are_equations[1]:
+        values = _equation(spelled_answer), _equation(spelled_reference)
+    comparison = compare(*values)
+    claims = tuple(Pair(*claim) for claim in {*spelled_answer.claims} ^ {*spelled_reference.claims})
+    if claims and comparison:
+        comparison = Conjunction((*claims, *(() if comparison is True else (comparison,))))
+    verdict = _verdict(comparison) if isinstance(comparison, bool) else _COMPARER.verdict(comparison)
+    reason = doubt(spelled_answer, spelled_reference) if verdict == "correct" else ""
     return "incorrect" if reason == "turned" else "unknown words" if reason else verdict
 
 
+def _equation(value: Spelled) -> str:
+    return f"{value.name}={value.text}".lstrip("=")
+
+
 def _grade_integer(answer: str, reference: str) -> Verdict:
-    both = spelled(answer), spelled(reference)
-    given, expected = (each.text.rpartition("=")[2].strip() for each in both)
-    number = exact_number(expected)
-    if number is None or number.denominator != 1 or not 0 <= number <= _LARGEST_INTEGER or both[0].words.left:
+    spellings = spelled(answer), spelled(reference)
+    answer, reference = (spelling.text.rpartition("=")[2].strip() for spelling in spellings)
+    number = exact_number(reference)
+    if number is None or number.denominator != 1 or not 0 <= number <= _LARGEST_INTEGER or spellings[0].words.unknown:
         return "incorrect"
-    if exact_number(given) is None and PATTERNS["arithmetic"].fullmatch(given):
-        return _COMPARER.verdict(Pair(given, expected))
-    return _verdict(exact_number(given) == number)
+    if exact_number(answer) is None and PATTERNS["arithmetic"].fullmatch(answer):
+        return _COMPARER.verdict(Pair(answer, reference))
+    return _verdict(exact_number(answer) == number)
 
 
 def any_of(answers: Sequence[str]) -> str:
@@ -100,9 +105,9 @@ def accepted_answers(reference: str) -> list[str]:
     """Return the accepted answers of a reference. Only a JSON list of texts is a list of them."""
     if reference.lstrip().startswith('["'):
         with contextlib.suppress(ValueError):
-            found = json.loads(reference)
-            if all(isinstance(each, str) for each in found):
-                return list(found)
+            answers = json.loads(reference)
+            if all(isinstance(answer, str) for answer in answers):
+                return list(answers)
     return [reference]
 
 

@@ -23,7 +23,7 @@ class Pair:
 
 
 @dataclass(frozen=True, slots=True)
-class Every:
+class Conjunction:
     """Parts that must all hold."""
 
     parts: "tuple[Question, ...]"
@@ -33,16 +33,16 @@ class Every:
 class Matching:
     """A square of comparisons of answers (rows) with references (columns).
 
-    Each row needs a column of its own that holds.
+    Each row needs another column that holds.
     """
 
-    rows: "tuple[tuple[Found, ...], ...]"
+    rows: "tuple[tuple[Comparison, ...], ...]"
 
 
-Question = Pair | Every | Matching
-"""The signs that only a symbolic comparison can decide on."""
+Question = Pair | Conjunction | Matching
+"""A comparison that only the symbolic one can decide."""
 
-Found = bool | Question
+Comparison = bool | Question
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class _Structure:
     names: tuple[str, ...] = ()
 
 
-def compare(answer: str, reference: str) -> Found:
+def compare(answer: str, reference: str) -> Comparison:
     """Compare two spelled answers by text, numbers and structure. Return a question if these do not decide."""
     if without_spaces(answer) == without_spaces(reference):
         return True
@@ -74,14 +74,14 @@ def compare(answer: str, reference: str) -> Found:
     words = is_word(answer), is_word(reference)
     if any(words) and (all(words) or numbers != (None, None)):
         return False
-    given, expected = _structure(answer), _structure(reference)
-    if given is None or expected is None:
-        several = given or expected
-        if several and len(several.elements) > 1 and numbers != (None, None):
+    answer_structure, reference_structure = _structure(answer), _structure(reference)
+    if answer_structure is None or reference_structure is None:
+        structure = answer_structure or reference_structure
+        if structure and len(structure.elements) > 1 and numbers != (None, None):
             return False
         return Pair(answer, reference)
-    found = _compare_structures(given, expected)
-    return Pair(answer, reference) if found is None else found
+    comparison = _compare_structures(answer_structure, reference_structure)
+    return Pair(answer, reference) if comparison is None else comparison
 
 
 def _compare_ratios(answer: str, reference: str) -> bool | None:
@@ -94,58 +94,62 @@ def _compare_ratios(answer: str, reference: str) -> bool | None:
     if len(ratios) == 1:
         number = exact_number(texts[1] if ":" in texts[0] else texts[0])
         return number is not None and len(ratios[0]) == 2 and not any(times) and ratios[0][0] == number * ratios[0][1]
-    first, second = ratios
-    proportional = all(one * second[0] == other * first[0] for one, other in zip(first, second, strict=False))
-    return first == second if all(times) else proportional and len(first) == len(second)
+    if all(times) or len(ratios[0]) != len(ratios[1]):
+        return ratios[0] == ratios[1]
+    starts = ratios[0][0], ratios[1][0]
+    return all(left * starts[1] == right * starts[0] for left, right in zip(*ratios, strict=True))
 
 
-def _compare_structures(given: _Structure, expected: _Structure) -> Found | None:
+def _compare_structures(answer: _Structure, reference: _Structure) -> Comparison | None:
     """Compare two structures. Return None if their kinds can only be compared as a whole."""
-    kinds = given.kind, expected.kind
-    if "values" in kinds and all(one.names or any("=" in text for text in one.elements) for one in (given, expected)):
-        if sorted(given.names) != sorted(expected.names):
-            both = [
-                one.names and map(" = ".join, zip(one.names, one.elements, strict=True)) for one in (given, expected)
-            ]
-            return _in_any_order(tuple(both[0] or given.elements), tuple(both[1] or expected.elements))
-        order = [given.names.index(name) for name in expected.names]
-        return _in_order(tuple(given.elements[place] for place in order), expected.elements)
+    kinds = answer.kind, reference.kind
+    have_names = (values.names or any("=" in text for text in values.elements) for values in (answer, reference))
+    if "values" in kinds and all(have_names):
+        if sorted(answer.names) != sorted(reference.names):
+            return _in_any_order(_equations(answer), _equations(reference))
+        order = [answer.names.index(name) for name in reference.names]
+        return _in_order(tuple(answer.elements[place] for place in order), reference.elements)
     if kinds[0] == kinds[1]:
-        if kinds[0] == "union" and len(given.elements) != len(expected.elements):
+        if kinds[0] == "union" and len(answer.elements) != len(reference.elements):
             return None  # Intervals can overlap.
         unordered = kinds[0] in ("list", "union")
-        return (_in_any_order if unordered else _in_order)(given.elements, expected.elements)
+        return (_in_any_order if unordered else _in_order)(answer.elements, reference.elements)
     if set(kinds) <= set(_IN_ORDER):
-        return _in_order(given.elements, expected.elements)
+        return _in_order(answer.elements, reference.elements)
     columns = [kind for kind in kinds if PATTERNS["matrix of a vector"].fullmatch(kind)]
     if len(columns) == 1 and {*kinds} - {*columns} <= {"()", "values"}:
-        return _in_order(given.elements, expected.elements)
+        return _in_order(answer.elements, reference.elements)
     return False if set(kinds) <= {*_IN_ORDER, *_BRACKETS} else None
 
 
-def _in_order(answers: tuple[str, ...], references: tuple[str, ...]) -> Found:
-    if len(answers) != len(references):
-        return False
-    found = [compare(a, b) for a, b in zip(answers, references, strict=True)]
-    if False in found:
-        return False
-    questions = tuple(each for each in found if not isinstance(each, bool))
-    return Every(questions) if questions else True
+def _equations(values: _Structure) -> tuple[str, ...]:
+    named_values = zip(values.names, values.elements, strict=True)
+    return tuple(map(" = ".join, named_values)) if values.names else values.elements
 
 
-def _in_any_order(answers: tuple[str, ...], references: tuple[str, ...]) -> Found:
+def _in_order(answers: tuple[str, ...], references: tuple[str, ...]) -> Comparison:
     if len(answers) != len(references):
         return False
-    left, open_answers = list(references), []
+    comparisons = [compare(answer, reference) for answer, reference in zip(answers, references, strict=True)]
+    if False in comparisons:
+        return False
+    questions = tuple(comparison for comparison in comparisons if not isinstance(comparison, bool))
+    return Conjunction(questions) if questions else True
+
+
+def _in_any_order(answers: tuple[str, ...], references: tuple[str, ...]) -> Comparison:
+    if len(answers) != len(references):
+        return False
+    unmatched, undecided = list(references), []
     for answer in answers:
-        row = [compare(answer, reference) for reference in left]
+        row = [compare(answer, reference) for reference in unmatched]
         if True in row:  # Equality is transitive, so this reference differs from all others that stay.
-            left.pop(row.index(True))
+            unmatched.pop(row.index(True))
         elif any(row):
-            open_answers.append(answer)
+            undecided.append(answer)
         else:
             return False
-    rows = tuple(tuple(compare(answer, reference) for reference in left) for answer in open_answers)
+    rows = tuple(tuple(compare(answer, reference) for reference in unmatched) for answer in undecided)
     return Matching(rows) if rows else True
 
 
@@ -153,8 +157,8 @@ def _structure(text: str) -> _Structure | None:
     if matrix := PATTERNS["matrix"].fullmatch(text):
         rows = [tuple(row.split("&")) for row in matrix[2].split("\\\\") if row.strip()]
         return _Structure(f"matrix {'x'.join(str(len(row)) for row in rows)}", tuple(map(str.strip, sum(rows, ()))))
-    if named := PATTERNS["named tuple"].fullmatch(text):
-        names, values = (_split(side, ",") for side in named.groups())
+    if named_tuple := PATTERNS["named tuple"].fullmatch(text):
+        names, values = (_split(side, ",") for side in named_tuple.groups())
         return _values(names, values) if len(names) == len(values) > 1 else None
     if equation := PATTERNS["equation"].fullmatch(text):
         return _structure(equation[2].strip())
@@ -177,7 +181,7 @@ def _list(elements: tuple[str, ...]) -> _Structure:
     """Return the structure of a list, of the values of several names, or of the several values of one name."""
     equations = [PATTERNS["equation"].fullmatch(element) for element in elements]
     if elements and all(equations):
-        names, values = zip(*(each.groups() for each in equations if each), strict=True)
+        names, values = zip(*(equation.groups() for equation in equations if equation), strict=True)
         period = len(set(names))
         if period == len(names) > 1:
             return _values(names, values)
@@ -220,11 +224,11 @@ def _enclosed(text: str) -> bool:
 
 def _split(text: str, separator: str) -> tuple[str, ...]:
     """Split a text at the separators outside of all brackets, and drop empty parts."""
-    parts, depth, start = [], 0, 0
+    pieces, depth, start = [], 0, 0
     for position, character in enumerate(text):
         depth += (character in _OPENING) - (character in _CLOSING)
         if depth == 0 and text.startswith(separator, position):
-            parts.append(text[start:position])
+            pieces.append(text[start:position])
             start = position + len(separator)
-    parts.append(text[start:])
-    return tuple(part.strip() for part in parts if part.strip())
+    pieces.append(text[start:])
+    return tuple(piece.strip() for piece in pieces if piece.strip())

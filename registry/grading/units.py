@@ -1,4 +1,4 @@
-"""The words behind a number: units, sizes such as dozen, words that change nothing, and words that turn a value round.
+"""The words behind a number: units, sizes such as dozen, words that change nothing, and words that invert a value.
 
 Units say what a number measures, so that 3 hours are 180 minutes, and 20 cm^2 are not 20 cm^5.
 """
@@ -25,7 +25,7 @@ class Words:
     dimensions: tuple[tuple[str, int], ...] = ()
     size: Fraction = Fraction(1)
     factor: Fraction = Fraction(1)
-    left: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()
     harmless: tuple[str, ...] = ()
 
 
@@ -33,7 +33,7 @@ def _sizes(table: str) -> dict[str, Fraction]:
     return {name: Fraction(size) for size, *names in map(str.split, table.split("|")) for name in names}
 
 
-_KNOWN = {
+_UNITS = {
     name: (dimension, size) for dimension, names in TABLES["units"].items() for name, size in _sizes(names).items()
 }
 SIZES = _sizes(TABLES["words"]["sizes"])
@@ -61,27 +61,27 @@ TURNING = frozenset(TABLES["words"]["turning"].split())
 def words_of(text: str) -> Words:
     """Return what words such as "square cm", "miles per hour", "dozen eggs" or "km east" say."""
     powers, size, factor = Counter[str](), Fraction(1), Fraction(1)
-    left, harmless = list[str](), list[str]()
-    sign, power, last = 1, 1, ""
+    unknown, harmless = list[str](), list[str]()
+    sign, power, last_unit = 1, 1, ""
     tokens = list(PATTERNS["token"].finditer(text.replace("\\", " ").lower()))
-    alone = all(token[0] in (*_POWERS, "a", "in") or token[1] for token in tokens)
+    is_alone = all(token[0] in (*_POWERS, "a", "in") or token[1] for token in tokens)
     for token in tokens:
-        word = token[0] if token[0] in _KNOWN else token[0].rstrip(".") or token[0]
+        word = token[0] if token[0] in _UNITS else token[0].rstrip(".") or token[0]
         if word in ("/", "per"):
             sign = -1
-        elif last and (token[1] or word in ("squared", "cubed")):
-            again = (int(token[1] or _POWERS[word]) - 1) * (1 if powers[_KNOWN[last][0]] > 0 else -1)
-            powers[_KNOWN[last][0]] += again
-            size *= _KNOWN[last][1] ** again
+        elif last_unit and (token[1] or word in ("squared", "cubed")):
+            more = (int(token[1] or _POWERS[word]) - 1) * (1 if powers[_UNITS[last_unit][0]] > 0 else -1)
+            powers[_UNITS[last_unit][0]] += more
+            size *= _UNITS[last_unit][1] ** more
         elif word in _POWERS and not word.endswith("ed"):
             power = _POWERS[word]
         elif word in SIZES:
             factor *= SIZES[word]
-        elif word in _KNOWN and (word not in ("a", "in") or alone):
-            powers[_KNOWN[word][0]] += sign * power
-            size *= _KNOWN[word][1] ** (sign * power)
-            sign, power, last = 1, 1, word
+        elif word in _UNITS and (word not in ("a", "in") or is_alone):
+            powers[_UNITS[word][0]] += sign * power
+            size *= _UNITS[word][1] ** (sign * power)
+            sign, power, last_unit = 1, 1, word
         elif word not in ",.()":
-            (harmless if word in _HARMLESS else left).append(word)
+            (harmless if word in _HARMLESS else unknown).append(word)
     dimensions = tuple(sorted((name, times) for name, times in powers.items() if times))
-    return Words(dimensions, size, factor, tuple(left), tuple(harmless))
+    return Words(dimensions, size, factor, tuple(unknown), tuple(harmless))

@@ -21,16 +21,7 @@ _ATTEMPTS = 3
 _MORE_PATIENCE = 4
 """Each attempt waits this many times as long as the one before."""
 
-_REFUSED = (
-    "os.system",
-    "os.exec",
-    "os.posix_spawn",
-    "os.fork",
-    "subprocess.",
-    "socket.",
-    "ctypes.",
-    "shutil.",
-)
+_REFUSED = ("os.system", "os.exec", "os.posix_spawn", "os.fork", "subprocess.", "socket.", "ctypes.", "shutil.")
 
 
 _DIGITS = 60
@@ -47,62 +38,68 @@ def _equal(answer: str, reference: str) -> bool:
 
     spelling = NormalizationConfig(units=False, malformed_operators=True, nits=True, boxed="none")
     latex = [math_verify.LatexExtractionConfig(normalization_config=spelling)]
-    parsed = [
+    parsed_texts = [
         math_verify.parse(f"${text}$", latex, fallback_mode="no_fallback", parsing_timeout=None)
         for text in (answer, reference)
     ]
-    if not all(parsed):
+    if not all(parsed_texts):
         return False
-    given, expected = (found[0] for found in parsed)
-    if isinstance(given, Eq) and isinstance(expected, Eq):
+    answer_value, reference_value = (expressions[0] for expressions in parsed_texts)
+    if isinstance(answer_value, Eq) and isinstance(reference_value, Eq):
         # For math-verify, all equations without a solution are equal.
-        ratio = simplify((given.lhs - given.rhs) / (expected.lhs - expected.rhs))
+        ratio = simplify((answer_value.lhs - answer_value.rhs) / (reference_value.lhs - reference_value.rhs))
         return bool(ratio.is_number and ratio.is_finite and ratio != 0)
-    if isinstance(given, Expr) and isinstance(expected, Expr):
-        same = _same_values(given, expected)
+    if isinstance(answer_value, Expr) and isinstance(reference_value, Expr):
+        same = _same_values(answer_value, reference_value)
         if same is not None:
             return same
-    given, expected = _as_set(given), _as_set(expected)
-    if isinstance(given, Set) and isinstance(expected, Set) and given == expected:
+    answer_value, reference_value = _as_set(answer_value), _as_set(reference_value)
+    if isinstance(answer_value, Set) and isinstance(reference_value, Set) and answer_value == reference_value:
         return True
-    return bool(
-        math_verify.verify(expected, given, float_rounding=12, allow_set_relation_comp=True, timeout_seconds=None)
-    )
+    options = {"float_rounding": 12, "allow_set_relation_comp": True, "timeout_seconds": None}
+    return bool(math_verify.verify(reference_value, answer_value, **options))
 
 
-def _same_values(given: Any, expected: Any) -> bool | None:
+def _same_values(answer: Any, reference: Any) -> bool | None:
     """Compare two expressions at some places by their relative difference. Return None if it cannot be computed.
 
     math-verify takes all numbers below about 1e-15 for equal.
     """
     from sympy import Float, I, Integer, Pow, Product, Rational, Sum, log
 
-    numbers = [each.subs({name: I for name in each.free_symbols if str(name) == "i"}) for each in (given, expected)]
-    symbols = numbers[0].free_symbols | numbers[1].free_symbols
+    expressions = [
+        expression.subs({name: I for name in expression.free_symbols if str(name) == "i"})
+        for expression in (answer, reference)
+    ]
+    symbols = expressions[0].free_symbols | expressions[1].free_symbols
     names = sorted(set(map(str, symbols)))
-    counts = given.has(Sum, Product) or expected.has(Sum, Product)  # up to a number that a name stands for
-    limit = _ROUNDED if given.has(Float) or expected.has(Float) else _EXACT
-    exact = [each.replace(lambda part: isinstance(part, Float), lambda part: Rational(str(part))) for each in numbers]
-    parts = exact[0].atoms(Pow, log) | exact[1].atoms(Pow, log)
+    has_counts = answer.has(Sum, Product) or reference.has(Sum, Product)  # up to a number that a name stands for
+    limit = _ROUNDED if answer.has(Float) or reference.has(Float) else _EXACT
+    exact = [
+        expression.replace(lambda atom: isinstance(atom, Float), lambda atom: Rational(str(atom)))
+        for expression in expressions
+    ]
+    atoms = exact[0].atoms(Pow, log) | exact[1].atoms(Pow, log)
     compared = False
     for place, (above, below) in enumerate(_PLACES if names else _PLACES[:1]):
         values = {}
         for symbol in symbols:
             number = names.index(str(symbol))
             rational = Rational(above * (number + 2) ** 2 + place, abs(below) + number)
-            values[symbol] = Integer(4 + 3 * place + 2 * number) if counts else rational
-        left, right = (each.subs(values).doit() for each in exact)
-        difference = left - right
+            values[symbol] = Integer(4 + 3 * place + 2 * number) if has_counts else rational
+        answer_value, reference_value = (expression.subs(values).doit() for expression in exact)
+        difference = answer_value - reference_value
         if difference == 0:
             compared = True
             continue
-        results = [each.evalf(_DIGITS) for each in (difference, left, right)]
-        unreal = not any(each.has(I) for each in numbers) and results[1].is_real == results[2].is_real
-        if unreal and any(part.subs(values).evalf(15).is_real is False for part in parts):
+        results = [value.evalf(_DIGITS) for value in (difference, answer_value, reference_value)]
+        uses_i = any(expression.has(I) for expression in expressions)
+        same_kind = not uses_i and results[1].is_real == results[2].is_real
+        if same_kind and any(atom.subs(values).evalf(15).is_real is False for atom in atoms):
             continue  # A part has no value there, such as the root of a negative number.
         compared = True
-        sizes = [abs(each) for each in results]
-        if not all((each.is_Float or each.is_Rational) and each.is_finite for each in sizes):
+        sizes = [abs(value) for value in results]
+        if not all((size.is_Float or size.is_Rational) and size.is_finite for size in sizes):
             return None
         if difference.is_Rational or sizes[0] > limit * max(sizes[1:]):
             return False
@@ -135,12 +132,12 @@ def _holds(question: Any) -> bool:
 
 
 def _match(rows: list[list[Any]]) -> bool:
-    left = list(range(len(rows)))
+    unmatched_columns = list(range(len(rows)))
     for row in rows:
-        match = next((column for column in left if _holds(row[column])), None)
+        match = next((column for column in unmatched_columns if _holds(row[column])), None)
         if match is None:
             return False
-        left.remove(match)
+        unmatched_columns.remove(match)
     return True
 
 

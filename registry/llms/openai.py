@@ -56,7 +56,7 @@ class ServedLLM(Served, LLM):
     _takes_neutral: bool | None = field(default=None, init=False, repr=False)
 
     @abstractmethod
-    def asked(self, prefix: Prefix) -> dict[str, Any]:
+    def prompt_fields(self, prefix: Prefix) -> dict[str, Any]:
         """Return the fields of a request that hold a prefix, such as ``prompt``."""
 
     @abstractmethod
@@ -71,7 +71,7 @@ class ServedLLM(Served, LLM):
         """
         requests = self._requests(prefixes, n, sampling, seed)
         neutral = self._neutral(requests[0]) if requests else {}
-        completions = self.client.ask([{**each, **neutral} for each in requests], self._completion)
+        completions = self.client.ask([{**request, **neutral} for request in requests], self._completion)
         return [completions[start : start + n] for start in range(0, len(prefixes) * n, n)]
 
     def _requests(self, prefixes: Sequence[Prefix], n: int, sampling: Sampling, seed: int) -> list[dict[str, Any]]:
@@ -84,9 +84,9 @@ class ServedLLM(Served, LLM):
         }
         requests = []
         for index, prefix in enumerate(prefixes):
-            asked = {"model": self.model, **self.asked(prefix), **common}
+            request = {"model": self.model, **self.prompt_fields(prefix), **common}
             seeds = (prompts.completion_seed(seed, index, sample) for sample in range(n))
-            requests += [{**asked, "seed": each} for each in seeds]
+            requests += [{**request, "seed": sample_seed} for sample_seed in seeds]
         return requests
 
     def probe(self, question: str) -> None:
@@ -198,14 +198,14 @@ class OpenAILLM(prompts.Templated, ServedLLM):
 
     def identity(self) -> dict[str, Any]:
         """Return the identity: the model and its prompt. The server is not part of it."""
-        known = super().identity()
-        known["arguments"] = {name: known["arguments"].get(name) for name in ("model", "weights")}
-        known["prompt"] = self._format.identity()
+        identity = super().identity()
+        identity["arguments"] = {name: identity["arguments"].get(name) for name in ("model", "weights")}
+        identity["prompt"] = self._format.identity()
         if self.tokenizer is not None:
-            known["tokenizer"] = checkpoint_identity(self.tokenizer)
-        return known
+            identity["tokenizer"] = checkpoint_identity(self.tokenizer)
+        return identity
 
-    def asked(self, prefix: Prefix) -> dict[str, Any]:
+    def prompt_fields(self, prefix: Prefix) -> dict[str, Any]:
         """Return the prompt of a prefix: token ids, or text if there is no tokenizer."""
         if self._tokenizer is None:
             return {"prompt": self._format.text(None, prefix)}
@@ -277,20 +277,20 @@ class OpenAIChatLLM(ServedLLM):
 
     def identity(self) -> dict[str, Any]:
         """Return the identity: the model, and what it is asked. The server is not part of it."""
-        known = super().identity()
+        identity = super().identity()
         decisive = ("model", "weights", "system_prompt", "continues")
-        known["arguments"] = {name: known["arguments"].get(name) for name in decisive}
+        identity["arguments"] = {name: identity["arguments"].get(name) for name in decisive}
         if self.few_shot:
-            known["arguments"]["few_shot"] = [dict(each) for each in self.few_shot]
-        return known
+            identity["arguments"]["few_shot"] = [dict(example) for example in self.few_shot]
+        return identity
 
-    def asked(self, prefix: Prefix) -> dict[str, Any]:
+    def prompt_fields(self, prefix: Prefix) -> dict[str, Any]:
         """Return the messages of a prefix.
 
         Raises a PluginFailedError if the prefix has steps and `continues` is ``none``.
         """
-        asked = messages_of(prefix.question, self.system_prompt, self.few_shot)
-        messages: list[dict[str, Any]] = [dict(each) for each in asked]
+        chat = messages_of(prefix.question, self.system_prompt, self.few_shot)
+        messages: list[dict[str, Any]] = [dict(message) for message in chat]
         if not prefix.steps:
             return {"messages": messages}
         last = {"role": "assistant", "content": text_so_far(prefix.steps)}

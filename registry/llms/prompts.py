@@ -46,7 +46,7 @@ def shipped_templates() -> dict[str, Path]:
 
 
 def _checked(examples: tuple[dict[str, str], ...]) -> tuple[dict[str, str], ...]:
-    if any(set(each) != {"question", "solution"} for each in examples):
+    if any(set(example) != {"question", "solution"} for example in examples):
         raise ValueError("an example has a 'question' and a 'solution'")
     return examples
 
@@ -64,9 +64,9 @@ def messages_of(
 ) -> list[checkpoints.Message]:
     """Return the chat that asks a question: the system prompt, if there is one, the examples, and the question."""
     messages = [] if system_prompt is None else [{"role": "system", "content": system_prompt}]
-    for each in few_shot:
-        messages.append({"role": "user", "content": each["question"]})
-        messages.append({"role": "assistant", "content": each["solution"]})
+    for example in few_shot:
+        messages.append({"role": "user", "content": example["question"]})
+        messages.append({"role": "assistant", "content": example["solution"]})
     return [*messages, {"role": "user", "content": question}]
 
 
@@ -113,8 +113,8 @@ class PromptFormat:
 
     def _check_prompt(self, prompt: str, template: str, question: str) -> None:
         """Raise InvalidArgumentsError if a prompt leaves out a part. `template` is named."""
-        for number, each in enumerate(self.few_shot, start=1):
-            if not all(part.strip() in prompt for part in (each["question"], each["solution"])):
+        for number, example in enumerate(self.few_shot, start=1):
+            if not all(text.strip() in prompt for text in (example["question"], example["solution"])):
                 raise InvalidArgumentsError(
                     f"{template} leaves out example {number} of 'few_shot'. Use a template that writes every message."
                 )
@@ -136,13 +136,13 @@ class PromptFormat:
         of a probe question, in which names stand for the tokenizer's special tokens. The model's own template is part
         of the checkpoint, whose hash or commit is in the key.
         """
-        known: dict[str, Any] = {"chat_template": self.chat_template, "system_prompt": self.system_prompt}
+        identity: dict[str, Any] = {"chat_template": self.chat_template, "system_prompt": self.system_prompt}
         if self.few_shot:
-            known["few_shot"] = [dict(each) for each in self.few_shot]
+            identity["few_shot"] = [dict(example) for example in self.few_shot]
         if self.chat_template == NATIVE:
-            return known
+            return identity
         probe = replace(self, few_shot=()).render(_PROBE, _NAMED_TOKENS)
-        return {**known, "chat_template": _template_text(self.chat_template), "probe": probe}
+        return {**identity, "chat_template": _template_text(self.chat_template), "probe": probe}
 
     def text(self, tokenizer: PreTrainedTokenizerBase | None, prefix: Prefix) -> str:
         """Return the prompt of a prefix. Its steps begin the assistant's turn, each followed by a blank line.
@@ -173,11 +173,11 @@ def _template_text(chat_template: str) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError, ValueError) as error:
-        known = [NATIVE, *shipped]
-        hint = meant(chat_template, known, "Check its name or its path.")
+        names = [NATIVE, *shipped]
+        hint = meant(chat_template, names, "Check its name or its path.")
         reason = error.strerror if isinstance(error, OSError) else error
         raise InvalidArgumentsError(
-            f"There is no chat template {_shown(chat_template)}. {hint} Give one of {', '.join(known)}, the path of a "
+            f"There is no chat template {_shown(chat_template)}. {hint} Give one of {', '.join(names)}, the path of a "
             f"Jinja file, or Jinja text with {{{{ messages }}}}. As a path: {reason}."
         ) from error
 
@@ -344,10 +344,10 @@ class ChatLLM(Templated):
         checkpoints.check_checkpoint(self.checkpoint)
         self._format.check()
 
-    def problems(self, asked: Mapping[str, int]) -> list[PrmcalError]:
+    def problems(self, solution_counts: Mapping[str, int]) -> list[PrmcalError]:
         """Return also why the checkpoint cannot be loaded, as far as the headers of its files tell."""
         reader = f"the LLM '{self.plugin_name}'"
-        return super().problems(asked) + checkpoint_problems(self.checkpoint, lambda: LANGUAGE_HEAD, reader)
+        return super().problems(solution_counts) + checkpoint_problems(self.checkpoint, lambda: LANGUAGE_HEAD, reader)
 
     @abstractmethod
     def _sampled(self, requests: Sequence[tuple[Prefix, int, int, int]], sampling: Sampling) -> list[Completion]:
@@ -364,17 +364,17 @@ class ChatLLM(Templated):
 
     def generate_batch(self, requests: Sequence[GenerationRequest], sampling: Sampling) -> list[list[Completion]]:
         """Continue several prefixes in the same batches; see :meth:`prmcal.LLM.generate_batch`."""
-        asked = [(each.prefix, each.n, each.seed, 0) for each in requests]
-        completions = iter(self._sampled(asked, sampling))
-        return [list(islice(completions, each.n)) for each in requests]
+        calls = [(request.prefix, request.n, request.seed, 0) for request in requests]
+        completions = iter(self._sampled(calls, sampling))
+        return [list(islice(completions, request.n)) for request in requests]
 
     def identity(self) -> dict[str, Any]:
         """Return the identity: the weights, wherever they are stored, the prompt, and what else the texts depend on."""
-        known = super().identity()
+        identity = super().identity()
         left_out = (*self.suits_machine, "checkpoint", "chat_template", "system_prompt", "few_shot")
-        known["arguments"] = {k: v for k, v in known["arguments"].items() if k not in left_out}
+        identity["arguments"] = {name: value for name, value in identity["arguments"].items() if name not in left_out}
         checkpoint = checkpoints.checkpoint_identity(self.checkpoint)
-        return {**known, "prompt": self._format.identity(), "checkpoint": checkpoint}
+        return {**identity, "prompt": self._format.identity(), "checkpoint": checkpoint}
 
     def count_tokens(self, text: str) -> int:
         """Return the number of tokens of a text."""

@@ -227,9 +227,9 @@ class SharedPrompts:
     def _by_row(self, prompts: Tensor) -> Tensor:
         """The inverse of `_by_prompt`."""
         count, heads, queries, width = prompts.shape
-        each = queries // self._seats
-        rows = prompts.view(count, heads, self._seats, each, width).transpose(1, 2)
-        rows = rows.reshape(count * self._seats, heads, each, width)
+        queries_of_row = queries // self._seats
+        rows = prompts.view(count, heads, self._seats, queries_of_row, width).transpose(1, 2)
+        rows = rows.reshape(count * self._seats, heads, queries_of_row, width)
         return rows if self._place is None else rows[self._place]
 
     def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor, scaling: float) -> Tensor:

@@ -93,11 +93,11 @@ class VLLM(ChatLLM):
 
 
 def _completion(output: Any, stops: StopStrings) -> Completion:
-    (found,) = output.outputs
-    if found.finish_reason not in ("stop", "length"):
-        raise PluginFailedError(f"vLLM did not finish a completion (finish_reason {found.finish_reason!r}).")
-    tokens = list(found.token_ids)
+    (completion,) = output.outputs
+    if completion.finish_reason not in ("stop", "length"):
+        raise PluginFailedError(f"vLLM did not finish a completion (finish_reason {completion.finish_reason!r}).")
+    tokens = list(completion.token_ids)
     # The stop reason is the stop string. It is None or the token's id at an end token.
-    ended: FinishReason = "stop" if isinstance(found.stop_reason, str) else "end"
-    reason: FinishReason = "length" if found.finish_reason == "length" else ended
+    reason_without_length: FinishReason = "stop" if isinstance(completion.stop_reason, str) else "end"
+    reason: FinishReason = "length" if completion.finish_reason == "length" else reason_without_length
     return Completion(stops.cut(tokens), len(tokens), reason, len(output.prompt_token_ids))

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from prmcal.arrays import Floats
 from prmcal.registry.contracts.metric import AbsoluteSum, Metric, PrefixRows
 from prmcal.registry.contracts.plugin import Count
-from prmcal.remembered import kept
+from prmcal.remembered import reuse_last
 from prmcal.resamples import weighted_totals
 
 # Differences of decimals have rounding errors: .7 - .4 is 2.999...96 / 10, which belongs to the bin that begins at .3.
@@ -51,13 +51,13 @@ def _bin_totals(rows: PrefixRows, bins: int) -> Callable[[Floats], tuple[Floats,
         np.bincount(cell, weights=values, minlength=questions * bins).reshape(questions, bins)
         for values in (rows.reward - rows.success_rate, np.ones(len(rows.reward)))
     ]
-    both = np.concatenate(totals, axis=1).astype(np.float64)
+    error_and_count_totals = np.concatenate(totals, axis=1).astype(np.float64)
 
     def under(weights: Floats) -> tuple[Floats, Floats]:
-        errors, counts = np.split(weighted_totals(weights, both), 2, axis=1)
+        errors, counts = np.split(weighted_totals(weights, error_and_count_totals), 2, axis=1)
         return errors, counts
 
-    return kept(under)
+    return reuse_last(under)
 
 
 @dataclass(eq=False)
@@ -150,11 +150,11 @@ def _equal_mass(rows: PrefixRows, bins: int) -> Errors:
     ends_of_groups = np.flatnonzero(np.diff(rows.reward[order], append=2.0) > 0)
 
     def shares(weights: Floats) -> Floats:
-        found = np.empty((len(weights), bins))
+        errors_of_bins = np.empty((len(weights), bins))
         for resample, of_questions in enumerate(weights):
             weight = of_questions[question]
             mass, errors = (np.append(0.0, np.cumsum(values)[ends_of_groups]) for values in (weight, weight * error))
-            found[resample] = np.diff(np.interp(cuts * mass[-1], mass, errors)) / mass[-1]
-        return found
+            errors_of_bins[resample] = np.diff(np.interp(cuts * mass[-1], mass, errors)) / mass[-1]
+        return errors_of_bins
 
-    return kept(shares)
+    return reuse_last(shares)

@@ -59,14 +59,14 @@ class Mixing:
         """
         total = self._mass.sum(axis=1, keepdims=True)
         shares = self._mass / total
-        found = np.zeros(self._mass.shape)
+        by_outcome = np.zeros(self._mass.shape)
         for density, factor, inverse in reversed(self._steps):
             changes = np.einsum("bg,og->bo", by_density * density, self._likelihood) * inverse
-            found += changes
+            by_outcome += changes
             passed = np.einsum("bo,og->bg", shares * inverse * changes, self._likelihood)
             by_density = by_density * factor - passed
-        found -= (shares * found).sum(axis=1, keepdims=True)
-        return np.where(self._mass > 0, found / total, 0.0)
+        by_outcome -= (shares * by_outcome).sum(axis=1, keepdims=True)
+        return np.where(self._mass > 0, by_outcome / total, 0.0)
 
 
 def fit_mixing(mass: Floats, successes: NDArray[np.integer[Any]], follow_ups: NDArray[np.integer[Any]]) -> Mixing:
@@ -183,8 +183,8 @@ def _covered(rows: PrefixRows, terminal: Bools, weights: Floats) -> Floats:
     shape = by_point.shape
     place = np.ravel_multi_index((group, outcome, point), shape)
     reached, within, summed = (
-        np.bincount(place, weights=each, minlength=by_point.size).reshape(shape)
-        for each in (weight, weight * share, weight * posterior)
+        np.bincount(place, weights=values, minlength=by_point.size).reshape(shape)
+        for values in (weight, weight * share, weight * posterior)
     )
     above = reached.cumsum(axis=2) - reached + within
     by_density = (mixing.relative * (above - summed.sum(axis=2, keepdims=True))).sum(axis=1)

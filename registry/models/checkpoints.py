@@ -42,8 +42,7 @@ Device = Annotated[str, Field(pattern=r"^(auto|cpu|cuda(:[0-9]+)?)$", descriptio
 """``auto`` is the GPU if there is one."""
 
 SpreadableDevice = Annotated[
-    str,
-    Field(pattern=rf"^(auto|cpu|cuda(:[0-9]+)?|{SPREAD})$", description=f"auto, cpu, cuda, {SPREAD} or cuda:N"),
+    str, Field(pattern=rf"^(auto|cpu|cuda(:[0-9]+)?|{SPREAD})$", description=f"auto, cpu, cuda, {SPREAD} or cuda:N")
 ]
 """A device, or SPREAD, for models that do not fit on one GPU."""
 
@@ -162,7 +161,7 @@ def _local_folder(checkpoint: str) -> Path | None:
         name = checkpoint.removeprefix(NANO_PREFIX)
         shipped = sorted(path.parent.name for path in NANO_FOLDER.glob("*/config.json"))
         if name not in shipped:
-            names = ", ".join(NANO_PREFIX + known for known in shipped) or "none"
+            names = ", ".join(NANO_PREFIX + model for model in shipped) or "none"
             raise InvalidArgumentsError(f"There is no nano model {name!r}. Choose from: {names}.")
         return NANO_FOLDER / name
     path = Path(checkpoint).expanduser()

@@ -42,14 +42,14 @@ def tokenizer_problems(checkpoint: str) -> list[PrmcalError]:
 
 def check_tokenizer(folder: Path, checkpoint: str) -> None:
     """Raise an error if a checkpoint has no tokenizer, or one whose file is damaged."""
-    found = [folder / name for name in _TOKENIZER_FILES if (folder / name).is_file()]
+    files = [folder / name for name in _TOKENIZER_FILES if (folder / name).is_file()]
     # Without these files, transformers would create an empty tokenizer.
-    if not found:
+    if not files:
         raise PluginFailedError(
             f"The checkpoint {checkpoint} has no tokenizer, which is one of {', '.join(_TOKENIZER_FILES)}. Copy the "
             "tokenizer of its base model into its folder."
         )
-    for file in found:
+    for file in files:
         with file.open("rb") as stream:
             refuse_pointer(file, stream.read(len(LFS_POINTER)))
         if file.suffix == ".json":

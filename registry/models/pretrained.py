@@ -72,19 +72,18 @@ def load_pretrained(model_class: Any, checkpoint: str, dtype: str, device: str, 
         )
     except (OSError, ValueError, RuntimeError, SafetensorError) as error:
         # Such as memory that another process uses.
-        failed = ModelBrokenError if isinstance(error, RuntimeError) else PluginFailedError
-        raise failed(f"The checkpoint {checkpoint} cannot be loaded: {error}") from error
+        error_class = ModelBrokenError if isinstance(error, RuntimeError) else PluginFailedError
+        raise error_class(f"The checkpoint {checkpoint} cannot be loaded: {error}") from error
     finally:
         logging.set_verbosity(verbosity)
-    own = f"{model.base_model_prefix}.", _UNUSED_HEAD, f"{left_out}." if left_out else _UNUSED_HEAD
+    allowed_names = f"{model.base_model_prefix}.", _UNUSED_HEAD, f"{left_out}." if left_out else _UNUSED_HEAD
     unlike = [f"the weight {name} is missing" for name in sorted(report["missing_keys"])]
     unlike += [
-        f"the weight {name} has the shape {tuple(found)} instead of {tuple(expected)}"
-        for name, found, expected in sorted(report["mismatched_keys"])
+        f"the weight {name} has the shape {tuple(shape)} instead of {tuple(expected)}"
+        for name, shape, expected in sorted(report["mismatched_keys"])
     ]
-    unlike += [
-        f"the weight {name} is unknown" for name in sorted(report["unexpected_keys"]) if not name.startswith(own)
-    ]
+    unknown = (name for name in sorted(report["unexpected_keys"]) if not name.startswith(allowed_names))
+    unlike += [f"the weight {name} is unknown" for name in unknown]
     if unlike:
         raise PluginFailedError(
             f"The checkpoint {checkpoint} is another kind of model than {type(model).__name__}. The first of "

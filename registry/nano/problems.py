@@ -174,13 +174,13 @@ def draw_problem(generator: random.Random, dataset: str, level: int) -> Problem:
 def stream_split(dataset: str, split: str) -> Iterator[Problem]:
     """Yield the problems of a split in a fixed order, without repeats and without an end. Levels alternate."""
     generator = random.Random(f"prmcal {dataset} {split}")
-    seen: set[str] = set()
+    texts: set[str] = set()
     level = 0
     while True:
         problem = draw_problem(generator, dataset, level % 5 + 1)
-        if problem.text in seen or split_of(problem.text) != split:
+        if problem.text in texts or split_of(problem.text) != split:
             continue
-        seen.add(problem.text)
+        texts.add(problem.text)
         level += 1
         yield problem
 

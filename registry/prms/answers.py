@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from prmcal.errors import PluginFailedError
-from prmcal.registry.contracts.plugin import Own, own
+from prmcal.registry.contracts.plugin import FromClass, from_class
 from prmcal.registry.models.checkpoints import chat_text
 from prmcal.registry.models.files import LANGUAGE_HEAD, Head
 from prmcal.registry.prms.transformers import TransformersPRM
@@ -47,14 +47,14 @@ class ShepherdPRM(TransformersPRM):
     citation = "Wang et al. (2024), ACL, arXiv:2312.08935"
     checkpoint = "peiyi9979/math-shepherd-mistral-7b-prm"
 
-    plus: Own[str] = own("+")
-    minus: Own[str] = own("-")
+    plus: FromClass[str] = from_class("+")
+    minus: FromClass[str] = from_class("-")
     """The answers of the model. Each must be one token, apart from a leading space."""
     markers: Literal["every", "last", "every, blank lines", "turns"] = "every"
     """A tag behind every step, as in the model's training, or one tag behind the prefix, with blank lines between its
     steps, as in the fine-tuning of Park et al. (2025). Their code ranks with a tag behind every step and blank lines
     between steps. Or the turns of a chat in place of tags, as RLHFlow has them."""
-    marker: Own[str] = own(" ки")
+    marker: FromClass[str] = from_class(" ки")
     """The tag, with the space that separates it from the step. The turns of a chat have none."""
 
     def check_arguments(self) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from prmcal.errors import InvalidArgumentsError, PluginFailedError
 from prmcal.log_odds import LEAST
-from prmcal.registry.contracts.plugin import Own, own
+from prmcal.registry.contracts.plugin import FromClass, from_class
 from prmcal.registry.llms.prompts import NATIVE, messages_of
 from prmcal.registry.messages import reading
 from prmcal.registry.models.checkpoints import chat_text, is_on_this_machine, resolve_checkpoint
@@ -48,7 +48,7 @@ class TokenClassifierPRM(TransformersPRM):
 
     auto_class: ClassVar[str] = "AutoModelForTokenClassification"
 
-    marker: Own[str] = own(TRL_SEPARATOR)
+    marker: FromClass[str] = from_class(TRL_SEPARATOR)
     """The text behind a prefix. In YAML, escapes such as ``"\\n"`` need double quotation marks."""
     separator: str | None = None
     """The text between two steps. By default it is the marker, so that there is one behind each step."""
@@ -194,13 +194,13 @@ class TokenClassifierPRM(TransformersPRM):
             "Give 'head' the name of weights in the checkpoint, or a file of safetensors with score.weight and "
             "score.bias, as `prmcal train-prm` writes."
         )
-        found: dict[str, Any] = {}
+        values_by_name: dict[str, Any] = {}
         with reading(f"The head {self.head!r} cannot be read", advice, InvalidArgumentsError):
             for file in files:
                 with safe_open(file, framework) as weights:
                     names = {f"{name}.weight", f"{name}.bias"} & set(weights.keys())
-                    found |= {key: read(weights, key) for key in names}
-            return found[f"{name}.weight"], found[f"{name}.bias"]
+                    values_by_name |= {key: read(weights, key) for key in names}
+            return values_by_name[f"{name}.weight"], values_by_name[f"{name}.bias"]
 
     @property
     def _several(self) -> bool:
@@ -228,18 +228,18 @@ class TokenClassifierPRM(TransformersPRM):
                     f"Set 'label' to the output of {self.checkpoint} for a good step. It has {shown}."
                 )
             return [len(names) - 1]
-        found = []
-        for each in self.label if isinstance(self.label, list) else [self.label]:
-            place = names.index(each) if each in names else each
+        places = []
+        for label in self.label if isinstance(self.label, list) else [self.label]:
+            place = names.index(label) if label in names else label
             if not isinstance(place, int) or not 0 <= place < len(names):
-                raise InvalidArgumentsError(f"{self.checkpoint} has no output {each!r} for 'label'. It has {shown}.")
-            found.append(place)
-        if not found or len(set(found)) > max(1, 1 if self._several else len(names) - 1):
+                raise InvalidArgumentsError(f"{self.checkpoint} has no output {label!r} for 'label'. It has {shown}.")
+            places.append(place)
+        if not places or len(set(places)) > max(1, 1 if self._several else len(names) - 1):
             raise InvalidArgumentsError(
                 f"'label' must name {'one' if self._several else 'some, but not all,'} of the outputs of "
                 f"{self.checkpoint}, which has {shown}. Got {self.label}."
             )
-        return sorted(set(found))
+        return sorted(set(places))
 
 
 @dataclass(eq=False)
@@ -254,7 +254,7 @@ class SequenceClassifierPRM(TokenClassifierPRM):
 
     auto_class = "AutoModelForSequenceClassification"
 
-    marker: Own[str] = own("")
+    marker: FromClass[str] = from_class("")
     separator: str | None = "\n\n"
     template: str = NATIVE
     tokenized: Literal["parts", "whole"] = "whole"

@@ -16,7 +16,7 @@ from pydantic import Field
 from prmcal.errors import PluginFailedError, PrmcalError
 from prmcal.registry.contracts.data import PrefixScores, ScoringRequest
 from prmcal.registry.contracts.models import PRM
-from prmcal.registry.contracts.plugin import Count, Own, Positive, errors_of, own
+from prmcal.registry.contracts.plugin import Count, FromClass, Positive, errors_of, from_class
 from prmcal.registry.llms.prompts import messages_of
 from prmcal.registry.models.checkpoints import chat_text
 from prmcal.registry.models.files import LANGUAGE_HEAD, Head
@@ -70,14 +70,14 @@ class JudgePRM(TransformersPRM):
         *TransformersPRM.suits_machine,
         *("base_url", "model", "weights", "key_variable", "concurrency", "timeout", "top_logprobs", "fields"),
     )
-    template: Own[str] = own(WILL_IT_BE_RIGHT)
+    template: FromClass[str] = from_class(WILL_IT_BE_RIGHT)
     """The question about a prefix, as Jinja text with `question`, `steps` and `solution` (the steps with blank lines
     between them). By default, the model is asked whether the solution will reach the right answer."""
-    right: Own[_Words] = own(list(YES))
-    wrong: Own[_Words] = own(list(NO))
+    right: FromClass[_Words] = from_class(list(YES))
+    wrong: FromClass[_Words] = from_class(list(NO))
     """The spellings of the two answers. Those that are no single token of the model are ignored. A server's tokens are
     compared without spaces around them. In YAML they need quotation marks."""
-    chat: Own[bool] = own(True)
+    chat: FromClass[bool] = from_class(True)
     """True if the question is a user's message of a chat. Otherwise the model reads it as is."""
     system_prompt: str | None = None
     """The system message of the chat. By default there is none."""
@@ -110,12 +110,12 @@ class JudgePRM(TransformersPRM):
         check_template(self.template)
         check_words(self.right, self.wrong)
 
-    def problems(self, asked: Mapping[str, int]) -> list[PrmcalError]:
+    def problems(self, solution_counts: Mapping[str, int]) -> list[PrmcalError]:
         """Return why the checkpoint cannot be loaded, or the server does not answer about a bare question."""
         if self._server is None:
-            return super().problems(asked)
-        text = filled(self.template, next(iter(asked), "What is 6 times 7?"), ())
-        return PRM.problems(self, asked) or errors_of(partial(self._server.probe, text))
+            return super().problems(solution_counts)
+        text = filled(self.template, next(iter(solution_counts), "What is 6 times 7?"), ())
+        return PRM.problems(self, solution_counts) or errors_of(partial(self._server.probe, text))
 
     def identity(self) -> dict[str, Any]:
         """Return the identity: the model, and what it is asked. The server is not part of it."""
@@ -194,13 +194,13 @@ class JudgePRM(TransformersPRM):
     def _server(self) -> JudgeServer | None:
         if self.base_url is None:
             return None
-        names = (each.name for each in dataclasses.fields(Served))
+        names = (field.name for field in dataclasses.fields(Served))
         return JudgeServer(prm=self, **{name: getattr(self, name) for name in names})
 
     @cached_property
     def _answers(self) -> tuple[list[int], list[int]]:
         """The tokens of Yes and of No, each once."""
-        found = []
+        answers = []
         for name, spellings in (("right", self.right), ("wrong", self.wrong)):
             tokens = [answer_token(self.tokenizer, spelling) for spelling in spellings]
             of_model = list(dict.fromkeys(token for token in tokens if token is not None))
@@ -210,8 +210,8 @@ class JudgePRM(TransformersPRM):
                     f"'{self.plugin_name}' needs to read its answer. Set '{name}' to texts that the model has tokens "
                     "for."
                 )
-            found.append(of_model)
-        return found[0], found[1]
+            answers.append(of_model)
+        return answers[0], answers[1]
 
 
 class Answer(NamedTuple):
@@ -295,8 +295,9 @@ class JudgeServer(Served):
 def _first_token(logprobs: Mapping[str, Any] | None) -> dict[str, float]:
     """Return the log-probabilities of the first token of an answer by its text, in either form of OpenAI's."""
     reply = logprobs or {}
-    for first in (reply.get("content") or ())[:1]:
-        return {each["token"]: float(each["logprob"]) for each in (first, *(first.get("top_logprobs") or ()))}
+    for first_token in (reply.get("content") or ())[:1]:
+        entries = (first_token, *(first_token.get("top_logprobs") or ()))
+        return {entry["token"]: float(entry["logprob"]) for entry in entries}
     tops = reply.get("top_logprobs") or [{}]
     return {token: float(value) for token, value in (tops[0] or {}).items()}
 

@@ -86,13 +86,13 @@ class PoolingHTTPPRM(Served, TokenPRM):
 
     def identity(self) -> dict[str, Any]:
         """Return the identity: the model, and what it reads. The server is not part of it."""
-        known = super().identity()
-        known["arguments"] = {name: known["arguments"].get(name) for name in ("model", "weights")}
+        identity = super().identity()
+        identity["arguments"] = {name: identity["arguments"].get(name) for name in ("model", "weights")}
         form = self.form.identity()
-        known["tokenizer"] = form.pop("checkpoint")
+        identity["tokenizer"] = form.pop("checkpoint")
         left_out = _SET_HERE - {"markers"}
-        form["arguments"] = {k: v for k, v in form["arguments"].items() if k not in left_out}
-        return {**known, "format": form}
+        form["arguments"] = {name: value for name, value in form["arguments"].items() if name not in left_out}
+        return {**identity, "format": form}
 
     def probe(self, question: str) -> None:
         """Score a bare question; see :meth:`Served.probe`."""
@@ -103,22 +103,22 @@ class PoolingHTTPPRM(Served, TokenPRM):
         """The PRM whose format is used. Its model is never loaded."""
         from prmcal.registry.prms.transformers import TransformersPRM
 
-        name, own = plugin_entry("format", self.format)
+        name, arguments = plugin_entry("format", self.format)
         form = prms.get(name)
         if not issubclass(form, TransformersPRM):
             raise ValueError(
                 f"'format' must be a PRM that derives from prmcal.TransformersPRM, such as 'qwen'. Got '{name}'."
             )
-        if twice := own.keys() & _SET_HERE:
+        if twice := arguments.keys() & _SET_HERE:
             raise ValueError(f"'{min(twice)}' is no argument of 'format'. Set it beside 'format', or on the server.")
         markers = {"markers": self.markers or "every"}
         if "markers" not in inspect.signature(form).parameters:
             if self.markers is not None:
                 raise ValueError(f"The format '{name}' has no 'markers'. Remove the argument.")
             markers = {}
-        built = prms.create(name, checkpoint=self.tokenizer, max_tokens=self.max_tokens, **markers, **own)
-        assert isinstance(built, TransformersPRM)
-        return built
+        format_prm = prms.create(name, checkpoint=self.tokenizer, max_tokens=self.max_tokens, **markers, **arguments)
+        assert isinstance(format_prm, TransformersPRM)
+        return format_prm
 
     def tokenize_prefix(self, question: str, steps: Sequence[str]) -> list[int]:
         """Return the token ids of a prefix in the format."""
@@ -127,8 +127,8 @@ class PoolingHTTPPRM(Served, TokenPRM):
     def _forward(self, sequences: Sequence[Sequence[Sequence[int]]]) -> Floats32:
         return self._log_odds_of_whole(sequences, self._heads, self.form.log_odds)
 
-    def _heads(self, asked: Sequence[tuple[int, ...]]) -> list[Mapping[int, Floats32]]:
-        return self.client.ask([self._request(ids) for ids in asked], self._rows)
+    def _heads(self, sequences: Sequence[tuple[int, ...]]) -> list[Mapping[int, Floats32]]:
+        return self.client.ask([self._request(ids) for ids in sequences], self._rows)
 
     def _request(self, ids: Sequence[int]) -> dict[str, Any]:
         return {"model": self.model, "input": ids, "task": "token_classify", "use_activation": False}
@@ -214,18 +214,18 @@ class QwenVLLMPRM(QwenPRM):
     def _forward(self, sequences: Sequence[Sequence[Sequence[int]]]) -> Floats32:
         return self._log_odds_of_whole(sequences, self._heads, self.log_odds)
 
-    def _heads(self, asked: Sequence[tuple[int, ...]]) -> list[Any]:
+    def _heads(self, sequences: Sequence[tuple[int, ...]]) -> list[Any]:
         engine = self._engine
         from vllm import PoolingParams
 
-        longest, context = max(map(len, asked)), int(engine.model_config.max_model_len)
+        longest, context = max(map(len, sequences)), int(engine.model_config.max_model_len)
         if longest > context:
             raise PluginFailedError(
                 f"A prefix has {longest} tokens, but the context of {self.checkpoint} is {context} tokens. Set "
                 f"'max_tokens' to {context} or less, so that longer prefixes are flagged."
             )
         outputs = engine.encode(
-            [{"prompt_token_ids": list(ids)} for ids in asked],
+            [{"prompt_token_ids": list(ids)} for ids in sequences],
             pooling_task="token_classify",
             pooling_params=PoolingParams(use_activation=False),
             use_tqdm=False,

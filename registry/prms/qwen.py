@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
-from prmcal.registry.contracts.plugin import Own, own
+from prmcal.registry.contracts.plugin import FromClass, from_class
 from prmcal.registry.models.checkpoints import chat_text
 from prmcal.registry.models.files import Head
 from prmcal.registry.prms.transformers import TransformersPRM
@@ -31,7 +31,9 @@ class QwenPRM(TransformersPRM):
     markers: Literal["last", "every"] = "last"
     """One marker behind the whole prefix, as in the paper, or one behind every step, as in the model's documentation.
     The score of a prefix is read at its last marker in both cases."""
-    system_prompt: Own[str] = own("Please reason step by step, and put your final answer within \\boxed{}.")
+    system_prompt: FromClass[str] = from_class(
+        "Please reason step by step, and put your final answer within \\boxed{}."
+    )
     r"""That of the model's documentation. The paper's ends with "in \\boxed{}." """
 
     def prefix_text(self, question: str, steps: Sequence[str]) -> str:

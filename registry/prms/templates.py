@@ -56,8 +56,8 @@ def check_template(template: str) -> None:
 
 def check_words(right: Sequence[str], wrong: Sequence[str]) -> None:
     """Raise ValueError if the spellings of two answers have one in common, apart from spaces, or one is empty."""
-    both = {word.strip() for word in right} & {word.strip() for word in wrong}
-    if both or not all(word.strip() for word in (*right, *wrong)):
+    shared_words = {word.strip() for word in right} & {word.strip() for word in wrong}
+    if shared_words or not all(word.strip() for word in (*right, *wrong)):
         raise ValueError(
             "The 'right' and 'wrong' parameters must be lists of different texts that are not empty. "
             f"Got {list(right)} and {list(wrong)} instead."

@@ -68,7 +68,7 @@ def build_token_tree(sequences: Sequence[Sequence[int]]) -> TokenTree:
             node = child
             path.append(node)
         leaves.append(node)
-    return TokenTree(*(np.array(each, dtype=np.int64) for each in (tokens, depths, parents, leaves)))
+    return TokenTree(*(np.array(values, dtype=np.int64) for values in (tokens, depths, parents, leaves)))
 
 
 def subtree(tree: TokenTree, sequences: Ints) -> tuple[Ints, TokenTree]:
@@ -136,10 +136,7 @@ def depth_first(parents: Ints) -> tuple[Ints, Ints]:
 
 
 def collate_token_trees(
-    trees: Sequence[TokenTree],
-    pad_id: int,
-    dtype: torch.dtype | None = None,
-    device: torch.device | str = "cpu",
+    trees: Sequence[TokenTree], pad_id: int, dtype: torch.dtype | None = None, device: torch.device | str = "cpu"
 ) -> dict[str, torch.Tensor]:
     """Pad B trees to the size L of the largest. Return the keyword arguments of a transformers model.
 
@@ -164,7 +161,7 @@ def collate_token_trees(
         input_ids[row, :size] = tree.input_ids
         position_ids[row, :size] = tree.position_ids
         place[row, :size], end[row, :size] = depth_first(tree.parents)
-    first, behind = (torch.from_numpy(each).to(device)[:, None] for each in (place, end))
+    first, behind = (torch.from_numpy(values).to(device)[:, None] for values in (place, end))
     node = first.transpose(1, 2)
     attention_mask = torch.zeros((len(trees), longest, longest), dtype=dtype, device=device)
     attention_mask.masked_fill_((node < first) | (node >= behind), torch.finfo(dtype).min)

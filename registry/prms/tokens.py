@@ -56,15 +56,15 @@ class TokenPRM(PRM):
         `heads` returns the outputs of the head by the places of the tokens of such sequences, and `log_odds` maps
         outputs to log-odds.
         """
-        read = [tuple(ids) for of_tree in sequences for ids in of_tree]
-        if not read:
+        sequences_of_ids = [tuple(ids) for of_tree in sequences for ids in of_tree]
+        if not sequences_of_ids:
             return np.empty(0, dtype=np.float32)
         import torch
 
-        whole = whole_sequences(read)
-        asked = list(dict.fromkeys(whole.values()))
-        pooled = dict(zip(asked, heads(asked), strict=True))
-        ends = np.stack([pooled[whole[ids]][len(ids) - 1] for ids in read])
+        longer_sequences = whole_sequences(sequences_of_ids)
+        distinct = list(dict.fromkeys(longer_sequences.values()))
+        pooled = dict(zip(distinct, heads(distinct), strict=True))
+        ends = np.stack([pooled[longer_sequences[ids]][len(ids) - 1] for ids in sequences_of_ids])
         return np.asarray(log_odds(torch.from_numpy(ends)).numpy(), dtype=np.float32)
 
     def score(self, question: str, trajectories: Sequence[Sequence[str]]) -> list[PrefixScores]:
@@ -88,13 +88,13 @@ class TokenPRM(PRM):
 
     def _log_odds_of(self, trajectories: Sequence[TokenizedTrajectory]) -> list[Floats32]:
         """The log-odds at the end of every sequence of each trajectory."""
-        found = [np.empty(0, dtype=np.float32)] * len(trajectories)
+        log_odds = [np.empty(0, dtype=np.float32)] * len(trajectories)
         for batch in self._batches(trajectories):
-            values = self._values([[ids for i in tree for ids in trajectories[i].sequences] for tree in batch])
-            for i in (i for tree in batch for i in tree):
-                count = len(trajectories[i].sequences)
-                found[i], values = values[:count], values[count:]
-        return found
+            values = self._values([[ids for index in tree for ids in trajectories[index].sequences] for tree in batch])
+            for index in (index for tree in batch for index in tree):
+                count = len(trajectories[index].sequences)
+                log_odds[index], values = values[:count], values[count:]
+        return log_odds
 
     def prefix_ids(self, question: str, steps: Sequence[str]) -> tuple[int, ...] | None:
         """Return the token ids of a prefix, which is read at the last one; None if they are more than `max_tokens`."""
@@ -115,7 +115,7 @@ class TokenPRM(PRM):
         steps: tuple[str, ...],
         prefix_ids: Callable[[str, tuple[str, ...]], tuple[int, ...] | None],
     ) -> TokenizedTrajectory:
-        return TokenizedTrajectory.of([prefix_ids(request.question, each) for each in request.prefixes(steps)])
+        return TokenizedTrajectory.of([prefix_ids(request.question, prefix) for prefix in request.prefixes(steps)])
 
 
 def _prefix_scores(trajectory: TokenizedTrajectory, values: Floats32) -> PrefixScores:

@@ -13,7 +13,7 @@ import numpy as np
 from prmcal.arrays import Floats32, Ints
 from prmcal.errors import FaultyPluginError, PluginFailedError, PrmcalError
 from prmcal.registry.contracts.data import HiddenStates, ScoringRequest
-from prmcal.registry.contracts.plugin import Count, Own, own
+from prmcal.registry.contracts.plugin import Count, FromClass, from_class
 from prmcal.registry.models.checkpoints import (
     Dtype,
     SpreadableDevice,
@@ -59,9 +59,9 @@ class TransformersPRM(TokenPRM):
     suits_machine: ClassVar[tuple[str, ...]] = ("device", "batch_tokens", "tree_tokens")
     """The arguments that only suit the machine. They are not part of the job keys."""
 
-    checkpoint: Own[str] = own("")
+    checkpoint: FromClass[str] = from_class("")
     """``nano:NAME``, a folder, or a hub id with or without ``@REVISION``. The default is the class attribute."""
-    max_tokens: Own[Count] = own(4096)
+    max_tokens: FromClass[Count] = from_class(4096)
     """Maximum length of a prefix in tokens, marker included. The default is the class attribute. A longer prefix is
     flagged, never cut."""
     dtype: Dtype = "auto"
@@ -80,11 +80,11 @@ class TransformersPRM(TokenPRM):
     what follows the thought, and a prefix that ends inside the thought has the score of the bare question."""
 
     def __post_init__(self) -> None:
-        for each in fields(self):
-            if getattr(self, each.name) is None and "own" in each.metadata:
+        for argument in fields(self):
+            if getattr(self, argument.name) is None and "from_class" in argument.metadata:
                 # None is also what the class with the argument has, as the default of the argument.
-                value = getattr(type(self), each.name)
-                setattr(self, each.name, each.metadata["own"] if value is None else value)
+                value = getattr(type(self), argument.name)
+                setattr(self, argument.name, argument.metadata["from_class"] if value is None else value)
 
     def check_arguments(self) -> None:
         """Raise an error if there is no such checkpoint, or the class does not say where a score is read."""
@@ -99,11 +99,11 @@ class TransformersPRM(TokenPRM):
 
     def identity(self) -> dict[str, Any]:
         """Return the identity: the weights, wherever they are stored, and what the model reads."""
-        known = super().identity()
+        identity = super().identity()
         left_out = (*self.suits_machine, "checkpoint")
-        known["arguments"] = {k: v for k, v in known["arguments"].items() if k not in left_out}
+        identity["arguments"] = {name: value for name, value in identity["arguments"].items() if name not in left_out}
         return {
-            **known,
+            **identity,
             "checkpoint": checkpoint_identity(self.checkpoint),
             "marker": self.marker,
             "max_tokens": self.max_tokens,
@@ -121,14 +121,14 @@ class TransformersPRM(TokenPRM):
         """Return how many outputs of the head `log_odds` reads, or 0 if that is not known."""
         return 0
 
-    def problems(self, asked: Mapping[str, int]) -> list[PrmcalError]:
+    def problems(self, solution_counts: Mapping[str, int]) -> list[PrmcalError]:
         """Return also why the checkpoint cannot be loaded, as far as the headers of its files tell."""
         owner = next(cls for cls in type(self).__mro__ if "load_model" in vars(cls))
         # A class of somebody else that loads a model in its own way may have another head.
-        known = owner.__module__.startswith("prmcal.") or "head_weights" in vars(owner)
+        is_known_head = owner.__module__.startswith("prmcal.") or "head_weights" in vars(owner)
         reader = f"the PRM '{self.plugin_name}'"
-        head = self.head_weights if known else dict[str, int]
-        return super().problems(asked) + checkpoint_problems(self.checkpoint, head, reader)
+        head = self.head_weights if is_known_head else dict[str, int]
+        return super().problems(solution_counts) + checkpoint_problems(self.checkpoint, head, reader)
 
     def head_weights(self) -> Head:
         """Return the weights of the head that `load_model` needs."""
@@ -255,13 +255,13 @@ class TransformersPRM(TokenPRM):
     def _values(self, sequences: Sequence[Sequence[Sequence[int]]]) -> Floats32:
         from prmcal.registry.models.memory import in_halves
 
-        found = in_halves(
+        log_odds = in_halves(
             self._forward,
             sequences,
             lambda some: self._smaller([token_tree.build_token_tree(of_tree) for of_tree in some if of_tree]),
             _halves,
         )
-        return np.concatenate(found)
+        return np.concatenate(log_odds)
 
     def _smaller(self, trees: Sequence[token_tree.TokenTree]) -> None:
         from prmcal.registry.models.memory import shrink

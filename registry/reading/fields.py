@@ -4,7 +4,7 @@ Where two fields can have the same role, or none has it, an error names fields w
 that decides.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Literal
@@ -27,9 +27,9 @@ from prmcal.registry.reading.values import (
 )
 
 _Fits = Callable[[Any], bool]
-_FIRST = 1000  # records, in which each field is looked for
-_FEW, _FINER = 10, 5
-"""A name with fewer values may be that of a data set, if another one has so many times as many."""
+_MOST_RECORDS = 1000  # in which fields are looked for
+_FEW_VALUES, _TIMES_MORE = 10, 5
+"""A name with fewer values may be that of a data set, if another name has so many times as many values."""
 Use = Literal["audit", "training", "recording", "recorded scores"]
 """The reader of a file. An audit needs a score and a label, and a training a label. A recording needs solutions only,
 and is graded by its answers unless it says what is right. Of recorded scores, only the scores are used."""
@@ -55,7 +55,7 @@ class Fields:
 def typical(contents: Sequence[Content]) -> Content:
     """Return a record with the first value of each field that says something, in the order of the fields."""
     merged: dict[str, Any] = {}
-    for record in islice(contents, _FIRST):
+    for record in islice(contents, _MOST_RECORDS):
         for name, value in record.items():
             if name not in merged or (is_missing(merged[name]) and not is_missing(value)):
                 merged[name] = value
@@ -63,145 +63,164 @@ def typical(contents: Sequence[Content]) -> Content:
 
 
 class FileFields:
-    """The fields of a file by their roles; None where there is none. Raises a DataError if a role is not clear."""
+    """The fields of a file by their roles; None where there is none. Raises a DataError if a role is not clear.
+
+    The roles are found one after another, since each depends on those before it.
+    """
 
     question: str = ""
-    score: str | None = None
-    label: str | None = None
-    many: str | None = None
+    question_texts: list[str]
+    """Fields with the text of a question, if `question` has its name."""
+    dataset: str | None
+    """The field that tells data sets apart, if they have questions of the same name."""
+    solution_list: str | None = None
     """The list of the solutions of a record."""
-    text: str | None = None
+    solution_text: str | None = None
     """The text or the steps of the only solution of a record."""
+    answer: str | None
+    answer_is_field: bool
+    """Whether `answer` has the answers of solutions with texts, too. Otherwise these are read from the texts."""
+    reference: str | None
+    """The right answer."""
+    score: str | None = None
+    scores_are_classes: bool
+    """Whether a score is a list with the shares of the classes of each step."""
+    label: str | None
+    labels: Labels
 
     def __init__(self, contents: Sequence[Content], source: str, fields: Fields, use: Use) -> None:
         self.contents, self.source, self.use = contents, source, use
-        self.costs = (fields.cost,) if fields.cost else shapes.COSTS
-        self.every = first = typical(contents)
+        self.cost_fields = (fields.cost,) if fields.cost else shapes.COSTS
+        record = self.first_values = typical(contents)
         self.question = self._question(fields.question)
         self.dataset = _data_set(self.question, contents)
-        is_name = " " not in str(first.get(self.question))
-        self.texts = [name for name in shapes.QUESTIONS if is_name and " " in str(first.get(name))]
-        given = fields.solutions
-        names = [given] if given else [*shapes.MANY, *shapes.ONE]
-        lists = names if given else [*names, *first]
-        self.many = next((name for name in lists if _has_many(name, first.get(name), name == given)), None)
-        texts = (name for name in names if isinstance(first.get(name), str | list))
-        self.text = None if self.many else next(texts, None)
-        if given and not self.many and not self.text:
-            self._chosen("solution", (), given, is_score, True)
-        inner = typical([each for each in first[self.many] if isinstance(each, Mapping)]) if self.many else {}
-        self.every, self.inner = {**first, **inner}, inner
+        is_name = " " not in str(record.get(self.question))
+        self.question_texts = [name for name in shapes.QUESTIONS if is_name and " " in str(record.get(name))]
+        self.solution_list, self.solution_text = self._solutions(fields.solutions)
+        solutions = record[self.solution_list] if self.solution_list else ()
+        self.solution_values = typical([solution for solution in solutions if isinstance(solution, Mapping)])
+        self.first_values = {**record, **self.solution_values}
         self.answer, self.reference = self._compared(fields)
-        if not (self.many or self.text) and isinstance(first.get(self.answer or ""), list):
-            self.many = self.answer
-        # Of solutions with texts, the answers are read from these, unless a field is named.
-        self.is_said = fields.answer is not None or self.answer not in shapes.ANSWERS
+        self.answer_is_field = fields.answer is not None or self.answer not in shapes.ANSWERS
+        has_solutions = self.solution_list or self.solution_text
+        if not has_solutions and isinstance(record.get(self.answer or ""), list):
+            has_solutions = self.solution_list = self.answer
         self.score = self._score(fields)
         self.label = self._label(fields)
-        if not (self.many or self.text) and self.label and _in_parallel(first, self.score, self.label):
-            self.many = self.label
+        if not has_solutions and self.label and _in_parallel(record, self.score, self.label):
+            self.solution_list = self.label
         self.labels = self._labels()
-        scores = [each for each in self._column(self.score) if not is_missing(each)]
-        self.is_classes = bool(scores) and all(right_class(each) for each in scores)
+        scores = [score for score in self._column(self.score) if not is_missing(score)]
+        self.scores_are_classes = bool(scores) and all(right_class(score) for score in scores)
 
     @property
     def words(self) -> str:
         """The sentence that says how the file was read."""
-        solution, score, answer = (
-            f"'{name}'" if name else "not there" for name in (self.many or self.text, self.score, self.answer)
-        )
+        names = (self.solution_list or self.solution_text, self.score, self.answer)
+        solution, score, answer = (f"'{name}'" if name else "not there" for name in names)
         label = f"'{self.label or self.reference}'{self.labels.words}"
-        is_field = self.answer and (self.is_said or not self.many or self.many == self.answer)
+        is_field = self.answer and (self.answer_is_field or not self.solution_list or self.solution_list == self.answer)
         what = f"{answer} was" if is_field else "the answers were"
         graded = "" if self.label else f", against which {what} graded"
         return (
             f"Fields: question '{self.question}', solution {solution}, score {score}, label {label}{graded}."
-            f"{' A score is 1 - the first class of its step.' if self.is_classes else ''}"
+            f"{' A score is 1 - the first class of its step.' if self.scores_are_classes else ''}"
         )
 
-    def _question(self, given: str | None) -> str:
-        counts = {
-            name: len({str(each.get(name)) for each in self.contents})
-            for name in shapes.QUESTIONS
-            if name in self.every
-        }
+    def _question(self, chosen_name: str | None) -> str:
+        names = [name for name in shapes.QUESTIONS if name in self.first_values]
+        counts = {name: len({str(record.get(name)) for record in self.contents}) for name in names}
         # An instruction that all records share is no question.
         names = [name for name in counts if counts[name] > 1] or [*counts]
-        found = self._chosen("question", names[:1], given, lambda value: True, True) or ""
-        finer = [name for name in names[1:] if counts[name] >= _FINER * counts[found]] if given is None else []
-        if finer and counts[found] < _FEW and " " not in str(self.every[found]):
-            raise self._either("question", found, finer[0])
-        return found
+        question = self._field_of("question", names[:1], chosen_name, lambda value: True, True) or ""
+        if chosen_name is None and counts[question] < _FEW_VALUES and " " not in str(self.first_values[question]):
+            for name in names[1:]:
+                if counts[name] >= _TIMES_MORE * counts[question]:
+                    raise self._either("question", question, name)
+        return question
+
+    def _solutions(self, chosen_name: str | None) -> tuple[str | None, str | None]:
+        """Return the field with the list of solutions of a record, or that with the only one."""
+        record = self.first_values
+        names = [chosen_name] if chosen_name else [*shapes.MANY, *shapes.ONE]
+        for name in names if chosen_name else [*names, *record]:
+            if _has_many(name, record.get(name), name == chosen_name):
+                return name, None
+        text = next((name for name in names if isinstance(record.get(name), str | list)), None)
+        if chosen_name and not text:
+            self._field_of("solution", (), chosen_name, is_score, True)
+        return None, text
 
     def _compared(self, fields: Fields) -> tuple[str | None, str | None]:
         """Return the fields with the answer of a solution and with the right one."""
-        every = self.every
         for role, name in (("answer", fields.answer), ("truth", fields.truth)):
-            self._chosen(role, (), name, is_score, False)
-        answer = fields.answer or next((name for name in shapes.ANSWERS if name in every), None)
-        references = [
-            name
-            for name in shapes.REFERENCES
-            if name != answer and isinstance(every.get(name), str | int | float) and not is_missing(every[name])
-        ]
-        truth = fields.truth or (references[0] if references else None)
-        if answer is None and truth is not None:  # Beside a truth of another name, it is what the solution says.
-            is_own = "final_answer" in self.inner or not (self.many or self.text)
-            names = ("answer", "final_answer") if is_own else ("answer",)
-            answer = next((name for name in names if name != truth and not is_missing(every.get(name))), None)
+            self._field_of(role, (), name, is_score, False)
+        answer = fields.answer or next((name for name in shapes.ANSWERS if name in self.first_values), None)
+        references = self._fitting(
+            shapes.REFERENCES, lambda value: isinstance(value, str | int | float) and not is_missing(value)
+        )
+        truth = fields.truth or next((name for name in references if name != answer), None)
+        if answer is None and truth is not None:  # Beside the truth, a field named "answer" is that of the solution.
+            is_of_solution = "final_answer" in self.solution_values or not (self.solution_list or self.solution_text)
+            names = ("answer", "final_answer") if is_of_solution else ("answer",)
+            answers = self._fitting(names, lambda value: not is_missing(value))
+            answer = next((name for name in answers if name != truth), None)
         return answer, truth
 
-    def _score(self, fields: Fields) -> str | None:
-        given, every = fields.score, self.every
-        if self.use != "audit" and given is None and "logits" in every:
-            return "logits"
-        names = [name for name in shapes.SCORES if name not in (fields.label, fields.truth, fields.answer)]
-        if given is None and not any(name in every and is_score(every[name]) for name in shapes.SCORES):
-            written = [name for name in shapes.SCORES if is_written_score(every.get(name)) and name != fields.label]
-            said = [name for name in shapes.SCORES if isinstance(every.get(name), bool) and name != fields.label]
-            if written or (said and any(is_label(every.get(name)) for name in shapes.LABELS if name != said[0])):
-                return [*written, *said][0]
-        # Without scores, solutions with answers have votes.
-        needed = self.use == "recorded scores" or (self.use == "audit" and not (self.answer or self._text_graded))
-        return self._chosen("score", names, given, is_score, needed)
+    def _fitting(self, names: Iterable[str], fits: _Fits) -> list[str]:
+        """Return the names of fields whose first values fit."""
+        return [name for name in names if name in self.first_values and fits(self.first_values[name])]
 
-    @property
-    def _text_graded(self) -> bool:
-        return bool(self.reference and (self.many or self.text))
+    def _score(self, fields: Fields) -> str | None:
+        if self.use != "audit" and fields.score is None and "logits" in self.first_values:
+            return "logits"
+        if fields.score is None and not self._fitting(shapes.SCORES, is_score):
+            names = [name for name in shapes.SCORES if name != fields.label]
+            written = self._fitting(names, is_written_score)
+            booleans = self._fitting(names, lambda value: isinstance(value, bool))
+            labels = self._fitting(shapes.LABELS, is_label) if booleans else []
+            if written or any(name != booleans[0] for name in labels):
+                return [*written, *booleans][0]
+        names = [name for name in shapes.SCORES if name not in (fields.label, fields.truth, fields.answer)]
+        # Without scores, solutions with answers have votes.
+        has_votes = self.answer or (self.reference and (self.solution_list or self.solution_text))
+        is_needed = self.use == "recorded scores" or (self.use == "audit" and not has_votes)
+        return self._field_of("score", names, fields.score, is_score, is_needed)
 
     def _label(self, fields: Fields) -> str | None:
-        given = fields.label
-        if self.use == "recorded scores" or (given is None and fields.truth):
+        chosen_name = fields.label
+        if self.use == "recorded scores" or (chosen_name is None and fields.truth):
             return None
         if self.use == "recording":
-            if given is None and "correct" in self.every:
+            if chosen_name is None and "correct" in self.first_values:
                 return "correct"
             names = () if self.reference else shapes.CLEAR_LABELS
-            return self._chosen("label", names, given, is_label, False)
-        if given is not None and given == self.score:
+            return self._field_of("label", names, chosen_name, is_label, False)
+        if chosen_name is not None and chosen_name == self.score:
             raise DataError(
-                f"{self.source}: '{given}' cannot be both the score and the label. Name another: --score FIELD."
+                f"{self.source}: '{chosen_name}' cannot be both the score and the label. Name another: --score FIELD."
             )
-        labelled = any(is_label(self.every.get(name)) for name in shapes.LABELS if name != self.score)
-        if given is None and not labelled and self.reference and (self.many or self.text or self.answer):
+        has_label = any(name != self.score for name in self._fitting(shapes.LABELS, is_label))
+        has_answers = self.reference and (self.solution_list or self.solution_text or self.answer)
+        if chosen_name is None and not has_label and has_answers:
             return None
-        found = self._chosen("label", shapes.LABELS, given, is_label, True)
-        if given is None and self.answer and found not in shapes.CLEAR_LABELS:
-            answers, labels = (self._column(name) for name in (self.answer, found))
+        label = self._field_of("label", shapes.LABELS, chosen_name, is_label, True)
+        if chosen_name is None and self.answer and label not in shapes.CLEAR_LABELS:
+            answers, labels = (self._column(name) for name in (self.answer, label))
             if all(map(is_label, answers)) and set(map(str, answers)) & set(map(str, labels)):
                 raise DataError(
-                    f"{self.source}: '{found}' ({self._values(found)}) can be the label, or what '{self.answer}' "
-                    f"({self._values(self.answer)}) should be. Say which: --label {found}, or --answer {self.answer} "
-                    f"--truth {found}."
+                    f"{self.source}: '{label}' ({self._values(label)}) can be the label, or what '{self.answer}' "
+                    f"({self._values(self.answer)}) should be. Say which: --label {label}, or --answer {self.answer} "
+                    f"--truth {label}."
                 )
-        return found
+        return label
 
     def _labels(self) -> Labels:
         """Return how the labels are meant, by all of their values. Raises a DataError if they can be no labels."""
         if self.label is None:
             return Labels("outcome")
         values, scores = self._column(self.label), self._column(self.score)
-        lengths = [len(each) if isinstance(each, list) else 1 for each in scores if not is_missing(each)]
+        lengths = [len(score) if isinstance(score, list) else 1 for score in scores if not is_missing(score)]
         try:
             return Labels.of(self.label, values, lengths if len(lengths) == len(values) else [])
         except ValueError as error:
@@ -214,91 +233,91 @@ class FileFields:
         """Return the values of a field, one for each solution."""
         values: list[Any] = []
         for record in self.contents:
-            inner = record.get(self.many or "")
-            parts = [part for part in inner if isinstance(part, Mapping)] if isinstance(inner, list) else []
-            value = record.get(name or "")
-            alone = value if self.many and isinstance(value, list) else [value]
-            values += [part[name] for part in parts if name in part] or alone
+            solutions, value = record.get(self.solution_list or ""), record.get(name or "")
+            objects = filter(lambda entry: isinstance(entry, Mapping), solutions if isinstance(solutions, list) else [])
+            record_values = value if self.solution_list and isinstance(value, list) else [value]
+            values += [solution[name] for solution in objects if name in solution] or record_values
         return values
 
     def _values(self, name: str | None) -> str:
         """Return the first values of a field."""
         values = self._column(name)[:3]
-        return ", ".join(f"{each:.4g}" if isinstance(each, float) else excerpt(shown(each), 30) for each in values)
+        return ", ".join(f"{value:.4g}" if isinstance(value, float) else excerpt(shown(value), 30) for value in values)
 
     def _option(self, role: str, name: str) -> str:
         """Return what a user writes to name a field."""
         return f"--{role} {name}" if self.use in ("audit", "training") else f"fields: {{{role}: {name}}}"
 
-    def _chosen(self, role: str, names: Sequence[str], given: str | None, fits: _Fits, needed: bool) -> str | None:
+    def _field_of(
+        self, role: str, names: Sequence[str], chosen_name: str | None, fits: _Fits, is_needed: bool
+    ) -> str | None:
         """Return the field with a role, or None if it is neither there nor needed."""
-        if given is not None:
-            if given not in self.every:
-                raise DataError(f"{self.source} has no field '{given}'. {self._listed}")
-            return given
-        taken = self.score if role == "label" else None
-        found = [name for name in names if name in self.every and name != taken and fits(self.every[name])]
-        found = [name for name in found if name not in shapes.SCORES] or found if role == "label" else found
-        if len(found) > 1 and (needed or role == "label"):
-            raise self._either(role, *found[:2])
-        if not found and needed:
-            raise self._absent(role, [name for name in names if name in self.every and name != taken])
-        return found[0] if len(found) == 1 else None
+        if chosen_name is not None:
+            if chosen_name not in self.first_values:
+                raise DataError(f"{self.source} has no field '{chosen_name}'. {self._listed}")
+            return chosen_name
+        if role == "label":
+            names = [name for name in names if name != self.score]
+        candidates = self._fitting(names, fits)
+        if role == "label":
+            candidates = [name for name in candidates if name not in shapes.SCORES] or candidates
+        if len(candidates) > 1 and (is_needed or role == "label"):
+            raise self._either(role, *candidates[:2])
+        if not candidates and is_needed:
+            raise self._absent(role, [name for name in names if name in self.first_values])
+        return candidates[0] if len(candidates) == 1 else None
 
     @property
     def _listed(self) -> str:
-        return f"Its fields are {excerpt(', '.join(map(str, self.every)))}."
+        return f"Its fields are {excerpt(', '.join(map(str, self.first_values)))}."
 
-    def _either(self, role: str, one: str, other: str) -> DataError:
+    def _either(self, role: str, first_name: str, second_name: str) -> DataError:
         """Return the error that says that two fields can have a role."""
-        ways = " or ".join(self._option(role, name) for name in (one, other))
-        both = f" To compare them: --score {one} --score {other}." if role == "score" else ""
-        first, second = (f"'{name}' ({self._values(name)})" for name in (one, other))
-        return DataError(f"{self.source}: the {role} can be {first} or {second}. Say which: {ways}.{both}")
+        names = (first_name, second_name)
+        fields = " or ".join(f"'{name}' ({self._values(name)})" for name in names)
+        ways = " or ".join(self._option(role, name) for name in names)
+        comparison = f" To compare them: --score {first_name} --score {second_name}." if role == "score" else ""
+        return DataError(f"{self.source}: the {role} can be {fields}. Say which: {ways}.{comparison}")
 
     def _absent(self, role: str, unfit: Sequence[str]) -> DataError:
         """Return the error that says that no field has a role, and which ones may have it."""
-        is_label = role == "score" and not unfit and {"reward", "score", "value"} & set(self.every)
-        what = "no other field is a score" if is_label else f"no field is known as the {role}"
-        what += f", and '{unfit[0]}' ({self._values(unfit[0])}) is none" if unfit else ""
+        is_label = role == "score" and not unfit and {"reward", "score", "value"} & set(self.first_values)
+        problem = "no other field is a score" if is_label else f"no field is known as the {role}"
+        problem += f", and '{unfit[0]}' ({self._values(unfit[0])}) is none" if unfit else ""
         likely = [f"{self._option(role, name)} ({self._values(name)})" for name in islice(self._likely(role), 2)]
         ways = " or ".join([*likely, *([] if likely else [self._option(role, "FIELD")])])
-        compared = " Or name an answer and the right one: --answer FIELD --truth FIELD." if role == "label" else ""
-        return DataError(f"{self.source}: {what}. {self._listed} Name it: {ways}.{compared}")
+        comparison = " Or name an answer and the right one: --answer FIELD --truth FIELD." if role == "label" else ""
+        return DataError(f"{self.source}: {problem}. {self._listed} Name it: {ways}.{comparison}")
 
     def _likely(self, role: str) -> Iterator[str]:
         """Yield the fields without a role whose values are like those of a role."""
-        for name in self.every:
-            if name in (self.question, self.many, self.text):
+        for name in self.first_values:
+            if name in (self.question, self.solution_list, self.solution_text):
                 continue
-            values = [each for each in self._column(name) if not is_missing(each)]
+            values = [value for value in self._column(name) if not is_missing(value)]
             if role == "question":
-                is_text = all(isinstance(each, str | int) and not is_written_score(each) for each in values)
-                fits = is_text and len({*map(str, values)}) >= _FEW
+                is_text = all(isinstance(value, str | int) and not is_written_score(value) for value in values)
+                fits = is_text and len({*map(str, values)}) >= _FEW_VALUES
             elif role == "score":
-                is_varied = len({*map(str, leaves(values))}) > 2
-                fits = (
-                    is_varied
-                    and name not in shapes.IDS
-                    and all(is_score(each) or is_written_score(each) for each in values)
-                )
+                is_varied = len({*map(str, leaves(values))}) > 2 and name not in shapes.IDS
+                fits = is_varied and all(is_score(value) or is_written_score(value) for value in values)
             else:
-                marks = {share_of(each) for each in leaves(values)}
+                marks = {share_of(value) for value in leaves(values)}
                 fits = marks <= {-1, 0, 1} or FIRST_WRONG.search(name) is not None
             if values and fits:
                 yield name
 
 
-def _has_many(name: str, value: Any, given: bool) -> bool:
+def _has_many(name: str, value: Any, is_chosen: bool) -> bool:
     """Return whether a field has a list of solutions. A list of texts in a field such as `steps` is one solution."""
-    inner = value[0] if isinstance(value, list) and value else None
     if not isinstance(value, list):
         return False
-    if name in shapes.MANY or (given and name not in shapes.ONE) or (name == "output" and isinstance(inner, Mapping)):
+    if name in shapes.MANY or (is_chosen and name not in shapes.ONE):
         return True
-    if name in shapes.ONE or not isinstance(inner, Mapping):
-        return name in shapes.ONE and isinstance(inner, list)
-    return not inner.keys().isdisjoint({*shapes.SCORES, *shapes.CLEAR_LABELS})
+    first_entry = value[0] if value else None
+    if name in shapes.ONE:
+        return isinstance(first_entry, list) or (name == "output" and isinstance(first_entry, Mapping))
+    return isinstance(first_entry, Mapping) and not {*shapes.SCORES, *shapes.CLEAR_LABELS}.isdisjoint(first_entry)
 
 
 def _data_set(question: str, contents: Sequence[Content]) -> str | None:
@@ -314,8 +333,8 @@ def _data_set(question: str, contents: Sequence[Content]) -> str | None:
     return None
 
 
-def _in_parallel(first: Content, score: str | None, label: str) -> bool:
+def _in_parallel(first_values: Content, score: str | None, label: str) -> bool:
     """Return whether lists of scores and labels have one entry for each solution, and not for each step."""
-    scores, labels = first.get(score or ""), first.get(label)
-    both = isinstance(scores, list) and isinstance(labels, list) and len(scores) == len(labels) > 1
-    return both and not OF_STEPS.search(label) and not OF_STEPS.search(score or "")
+    scores, labels = first_values.get(score or ""), first_values.get(label)
+    are_parallel = isinstance(scores, list) and isinstance(labels, list) and len(scores) == len(labels) > 1
+    return are_parallel and not OF_STEPS.search(label) and not OF_STEPS.search(score or "")

@@ -27,17 +27,20 @@ def read_files(
     """
     files = [read_records(Path(pool_path(str(path)))) for path in paths]
     records = _numbered(files[:-1], paths)
-    added = _added(records, files[-1])
-    records = _joined(records, files[-1], added, paths) if added else _numbered(files, paths)
+    score_fields = _score_fields(records, files[-1])
+    records = _joined(records, files[-1], score_fields, paths) if score_fields else _numbered(files, paths)
     records = list(split(records))
     for name, values in (only or {}).items():
-        wanted = set(map(str, values))
-        of_field = [(place, each) for place, each in records if isinstance(each, Mapping) and name in each]
-        records = [(place, each) for place, each in of_field if str(each[name]) in wanted]
+        allowed_texts = set(map(str, values))
+        with_field = [
+            (place, content) for place, content in records if isinstance(content, Mapping) and name in content
+        ]
+        records = [(place, content) for place, content in with_field if str(content[name]) in allowed_texts]
         if not records:
-            known = ", ".join(dict.fromkeys(str(each[name]) for _, each in of_field)) or "no such field"
+            present = ", ".join(dict.fromkeys(str(content[name]) for _, content in with_field)) or "no such field"
             raise DataError(
-                f"{', '.join(map(str, paths))} has no records whose '{name}' is {' or '.join(wanted)}. It has: {known}."
+                f"{', '.join(map(str, paths))} has no records whose '{name}' is {' or '.join(allowed_texts)}. "
+                f"It has: {present}."
             )
     return records
 
@@ -46,23 +49,24 @@ def _numbered(files: Sequence[list[Record]], paths: Sequence[Path]) -> list[Reco
     """Return the records of all files. The places of several files end with a number over all of them."""
     if len(files) == 1:
         return files[0]
-    every = [(f"{path.name}, {place}", each) for file, path in zip(files, paths, strict=False) for place, each in file]
-    return [(f"{place}, in all {number}", each) for number, (place, each) in enumerate(every, start=1)]
+    files_and_paths = zip(files, paths, strict=False)
+    records = [(f"{path.name}, {place}", content) for file, path in files_and_paths for place, content in file]
+    return [(f"{place}, in all {number}", content) for number, (place, content) in enumerate(records, start=1)]
 
 
-def _added(records: Sequence[Record], last: Sequence[Record]) -> list[str]:
+def _score_fields(records: Sequence[Record], score_records: Sequence[Record]) -> list[str]:
     """Return the fields that the last file adds to the records of the others, if only one has the scores or labels."""
-    if not records or not last:
+    if not records or not score_records:
         return []
-    first, scores = records[0][1], last[0][1]
-    if not isinstance(first, Mapping) or not isinstance(scores, Mapping) or set(first) <= set(scores):
+    record, score_record = records[0][1], score_records[0][1]
+    if not isinstance(record, Mapping) or not isinstance(score_record, Mapping) or set(record) <= set(score_record):
         return []
-    added = [name for name in scores if name not in first]
-    return added if {*SCORES, *LABELS}.intersection(set(first) ^ set(scores)) else []
+    added_fields = [name for name in score_record if name not in record]
+    return added_fields if {*SCORES, *LABELS}.intersection(set(record) ^ set(score_record)) else []
 
 
 def _joined(
-    records: Sequence[Record], scores: Sequence[Record], added: Sequence[str], paths: Sequence[Path]
+    records: Sequence[Record], scores: Sequence[Record], added_fields: Sequence[str], paths: Sequence[Path]
 ) -> list[Record]:
     keys = _shared_ids(records, scores)
     if not keys and len(records) != len(scores):
@@ -71,40 +75,40 @@ def _joined(
             f"no field names which belong together. Add one of {', '.join(_IDS)} to both."
         )
 
-    def named(rows: Sequence[Record]) -> list[tuple[str, Mapping[str, Any]]]:
-        contents = [content if isinstance(content, Mapping) else {} for _, content in rows]
-        # Any value can be an id of a stranger's file.
+    def with_ids(file_records: Sequence[Record]) -> list[tuple[str, Mapping[str, Any]]]:
+        contents = [content if isinstance(content, Mapping) else {} for _, content in file_records]
+        # An id in a user's file can be of any type.
         return [(", ".join(str(content.get(key)) for key in keys), content) for content in contents]
 
-    owners, others = named(records), named(scores)
-    if len(dict(others)) < len(others):  # Ids repeat, so their order tells their records apart.
-        owners, others = _counted(owners), _counted(others)
-    known = dict(others)
-    if missing := [each for each, _ in owners if each not in known]:
+    rows, score_rows = with_ids(records), with_ids(scores)
+    if len(dict(score_rows)) < len(score_rows):  # Ids repeat, so their order tells their records apart.
+        rows, score_rows = _with_repeats(rows), _with_repeats(score_rows)
+    scores_by_id = dict(score_rows)
+    if missing := [record_id for record_id, _ in rows if record_id not in scores_by_id]:
         raise DataError(
             f"{paths[-1]} has nothing for {len(missing):,} records of {paths[0]}, such as {excerpt(missing[0])}."
         )
     return [
-        (place, {**own, **{name: known[each].get(name) for name in added}} if own else content)
-        for (place, content), (each, own) in zip(records, owners, strict=True)
+        (place, {**fields, **{name: scores_by_id[record_id].get(name) for name in added_fields}} if fields else content)
+        for (place, content), (record_id, fields) in zip(records, rows, strict=True)
     ]
 
 
-def _counted(rows: Sequence[tuple[str, Mapping[str, Any]]]) -> list[tuple[str, Mapping[str, Any]]]:
-    """Return rows with names that tell how often each came before."""
-    before = Counter[str]()
-    names = []
-    for name, content in rows:
-        before[name] += 1
-        names.append((f"{name} ({before[name]})" if name else str(before[name]), content))
-    return names
+def _with_repeats(rows: Sequence[tuple[str, Mapping[str, Any]]]) -> list[tuple[str, Mapping[str, Any]]]:
+    """Return rows whose ids end with a count of the equal ids so far."""
+    counts = Counter[str]()
+    counted_rows = []
+    for row_id, content in rows:
+        counts[row_id] += 1
+        counted_rows.append((f"{row_id} ({counts[row_id]})" if row_id else str(counts[row_id]), content))
+    return counted_rows
 
 
 def _shared_ids(records: Sequence[Record], scores: Sequence[Record]) -> tuple[str, ...]:
     """Return the fields that name records in both files: all of them, if they are needed to tell the scores apart."""
     contents = [content for _, content in scores if isinstance(content, Mapping)]
-    first = records[0][1]
-    shared = [name for name in (*_IDS, *QUESTIONS, *SOLUTION_IDS) if name in first and name in contents[0]]
+    first_content = records[0][1]
+    shared = [name for name in (*_IDS, *QUESTIONS, *SOLUTION_IDS) if name in first_content and name in contents[0]]
     for count in range(1, len(shared) + 1):
         names = tuple(dict.fromkeys(shared[:count]))
         if len({tuple(str(content.get(name)) for name in names) for content in contents}) == len(contents):

@@ -57,10 +57,10 @@ def pool_path(path: str) -> str:
     """
     if not path.startswith(_PREFIX):
         return path
-    known = shipped_pools()
-    if (name := path.removeprefix(_PREFIX)) not in known:
-        raise DataError(f"There is no pool '{name}'. The shipped pools are {', '.join(known)}.")
-    return str(known[name])
+    pools = shipped_pools()
+    if (name := path.removeprefix(_PREFIX)) not in pools:
+        raise DataError(f"There is no pool '{name}'. The shipped pools are {', '.join(pools)}.")
+    return str(pools[name])
 
 
 def write_pool(path: Path, table: "pd.DataFrame", card: Card) -> None:
@@ -90,6 +90,6 @@ def read_pool(path: Path) -> tuple[Card, "pd.DataFrame"]:
     try:
         return TypeAdapter(Card).validate_json(text), table.to_pandas()
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"]))
-        raise DataError(f"{path}: the card is not valid: '{where}': {first['msg']}.") from error
+        problem = error.errors()[0]
+        field = ".".join(map(str, problem["loc"]))
+        raise DataError(f"{path}: the card is not valid: '{field}': {problem['msg']}.") from error

@@ -62,19 +62,21 @@ class Recording:
     ) -> "Recording":
         """Return the recording that the arguments of a plugin describe."""
         paths = tuple(map(pool_path, [path] if isinstance(path, str) else path))
-        found = {"score": score, **(names or {})}
-        fields = Fields(found.get("question"), found["score"], found.get("label"), None, solutions, found.get("cost"))
+        names = {**({"score": score} if score else {}), **(names or {})}
+        fields = Fields(
+            names.get("question"), names.get("score"), names.get("label"), None, solutions, names.get("cost")
+        )
         return cls(paths, fields, tuple((only or {}).items()))
 
     @property
-    def named(self) -> str:
+    def file_names(self) -> str:
         """The files, for error messages."""
         return ", ".join(self.paths)
 
     def records(self) -> list[Record]:
         """Read the files."""
         only = {name: [value] for name, value in self.only}
-        return read_files([Path(each) for each in self.paths], only)
+        return read_files([Path(path) for path in self.paths], only)
 
 
 def as_one_step(text: str) -> str:
@@ -102,34 +104,35 @@ def _read_recording(
 ) -> dict[str, RecordedQuestion]:
     places = dict[str, str]()
 
-    def check(place: str, own: Sequence[Solution]) -> None:
-        for each in own:
-            _completion(each, correct_from)
-        first = own[0] if own else {}
-        _follow_ups(first.get("follow_ups") or [], correct_from)
-        if "number" in first and places.setdefault(first["question"], place) != place:
-            raise ValueError(f"it has the same question as {places[first['question']]}")
+    def check(place: str, solutions: Sequence[Solution]) -> None:
+        for solution in solutions:
+            _completion(solution, correct_from)
+        first_solution = solutions[0] if solutions else {}
+        _follow_ups(first_solution.get("follow_ups") or [], correct_from)
+        question = str(first_solution.get("question"))
+        if "number" in first_solution and places.setdefault(question, place) != place:
+            raise ValueError(f"it has the same question as {places[question]}")
 
-    found, _ = solutions_of(recording.records(), recording.named, recording.fields, use, skip, check)
+    recorded_solutions, _ = solutions_of(recording.records(), recording.file_names, recording.fields, use, skip, check)
     groups: dict[str, list[Solution]] = {}
-    for each in found:
-        groups.setdefault(each["question"], []).append(each)
+    for solution in recorded_solutions:
+        groups.setdefault(solution["question"], []).append(solution)
     questions = {}
-    for text, own in groups.items():
-        solutions = tuple(_completion(each, correct_from) for each in own)
-        if len({each.correct is None for each in solutions}) > 1:
+    for text, group in groups.items():
+        solutions = tuple(_completion(solution, correct_from) for solution in group)
+        if len({completion.correct is None for completion in solutions}) > 1:
             raise DataError(
-                f"{recording.named}, {own[0]['place']}: it is not known of all solutions whether they are right."
+                f"{recording.file_names}, {group[0]['place']}: it is not known of all solutions whether they are right."
             )
-        follow_ups = _follow_ups(own[0].get("follow_ups") or [], correct_from)
-        scores = tuple(each.get("score") for each in own)
+        follow_ups = _follow_ups(group[0].get("follow_ups") or [], correct_from)
+        scores = tuple(solution.get("score") for solution in group)
         scores = () if scores.count(None) == len(scores) else scores
-        questions[text] = RecordedQuestion(own[0]["place"], solutions, follow_ups, scores)
+        questions[text] = RecordedQuestion(group[0]["place"], solutions, follow_ups, scores)
     return questions
 
 
 def _completion(solution: Solution, correct_from: float | None) -> Completion:
-    """Return a solution as a completion. One without a text gets a text of its own, by which it is known."""
+    """Return a solution as a completion. The text of one without a text is its name: its number and its place."""
     text, steps = solution.get("text"), solution.get("steps")
     name = f"solution {solution.get('number', 1)} of {solution.get('place')}"
     answer, scores = solution.get("answer"), solution.get("score")
@@ -137,17 +140,17 @@ def _completion(solution: Solution, correct_from: float | None) -> Completion:
     if text is None and steps is None and isinstance(scores, list):  # A pool has scores of steps without their texts.
         steps = [""] * len(scores)
     if steps is not None:
-        text = join_steps([as_one_step(each) or f"Step {step} of {name}" for step, each in enumerate(steps, start=1)])
+        text = join_steps([as_one_step(text) or f"Step {step} of {name}" for step, text in enumerate(steps, start=1)])
     text = (name if text is None else text) + end
-    cost, reason = solution.get("cost"), solution.get("finish_reason")
+    cost, finish_reason = solution.get("cost"), solution.get("finish_reason")
     cost = len(text.split()) if cost is None else cost
     if not is_number(cost) or not 0 <= cost <= _MOST_TOKENS or abs(cost - round(cost)) > _ROUNDED * cost:
         raise ValueError(
             f"the tokens or the cost of a solution must be a whole number in [0, {_MOST_TOKENS}], or one that rounding "
             f"changes by 1% at most. Got {shown(cost)}: count it in smaller units"
         )
-    if reason not in _FINISH_REASONS:
-        raise ValueError(f"its 'finish_reason' must be end, stop or length. Got {shown(reason)}")
+    if finish_reason not in _FINISH_REASONS:
+        raise ValueError(f"its 'finish_reason' must be end, stop or length. Got {shown(finish_reason)}")
     share = share_of(solution.get("label"))
     if share not in (None, 0, 1) and correct_from is None:
         raise ValueError(
@@ -155,28 +158,29 @@ def _completion(solution: Solution, correct_from: float | None) -> Completion:
             "'correct_from: 1'"
         )
     correct = None if share is None else share >= (1 if correct_from is None else correct_from)
-    return Completion(text, round(cost), "length" if reason == "length" else "end", correct=correct)
+    return Completion(text, round(cost), "length" if finish_reason == "length" else "end", correct=correct)
 
 
 def _follow_ups(values: Any, correct_from: float | None) -> dict[tuple[str, ...], tuple[Completion, ...]]:
     well_formed = isinstance(values, list) and all(
-        isinstance(each, dict)
-        and isinstance(each.get("prefix"), list)
-        and all(isinstance(step, str) for step in each["prefix"])
-        for each in values
+        isinstance(entry, dict)
+        and isinstance(entry.get("prefix"), list)
+        and all(isinstance(step, str) for step in entry["prefix"])
+        for entry in values
     )
     if not well_formed:
         raise ValueError("'follow_ups' must be a list of objects with 'prefix', a list of steps, and 'completions'")
-    found = {}
-    for each in values:
-        drawn = each.get("completions")
-        if not isinstance(drawn, list) or not drawn or not all(map(_is_follow_up, drawn)):
+    follow_ups = {}
+    for follow_up in values:
+        completions = follow_up.get("completions")
+        if not isinstance(completions, list) or not completions or not all(map(_is_follow_up, completions)):
             raise ValueError("'completions' must be a list with texts, or objects with a 'text'")
-        given = [{"text": one} if isinstance(one, str) else one for one in drawn]
-        found[tuple(each["prefix"])] = tuple(
-            _completion({**one, "cost": one.get("tokens"), "label": one.get("correct")}, correct_from) for one in given
+        entries = [{"text": entry} if isinstance(entry, str) else entry for entry in completions]
+        follow_ups[tuple(follow_up["prefix"])] = tuple(
+            _completion({**entry, "cost": entry.get("tokens"), "label": entry.get("correct")}, correct_from)
+            for entry in entries
         )
-    return found
+    return follow_ups
 
 
 def _is_follow_up(value: Any) -> bool:

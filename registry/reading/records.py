@@ -83,23 +83,23 @@ def good_records(
     if skip:
         warnings.warn(f"{source}: {count:,} of {total:,} rows were skipped. They are {places}.", stacklevel=2)
         return good
-    found = f"{source}, {places}." if count == 1 else f"{source} has {count:,} bad rows among {total:,}: {places}."
+    message = f"{source}, {places}." if count == 1 else f"{source} has {count:,} bad rows among {total:,}: {places}."
     raise DataError(
-        f"{found} Correct or remove {'it' if count == 1 else 'them'}."
+        f"{message} Correct or remove {'it' if count == 1 else 'them'}."
         if skip is None
-        else f"{found} Set 'skip_bad_rows: true' to go on without bad rows."
+        else f"{message} Set 'skip_bad_rows: true' to go on without bad rows."
     )
 
 
 def _is_one_value(content: bytes) -> bool:
     """Return whether a file is one JSON value and not JSON lines: over several lines, or an object of lists."""
-    first, _, rest = content.strip().partition(b"\n")
+    first_line, _, other_lines = content.strip().partition(b"\n")
     try:
-        value = json.loads(first)
-        fields = value if isinstance(value, dict) and not rest else {}
-        lists = [each for each in fields.values() if isinstance(each, list)]
-        named = fields.keys() & {"question", "problem"}
-        return bool(lists) and not named and all(isinstance(each, dict) for each in lists[0])
+        value = json.loads(first_line)
+        fields = value if isinstance(value, dict) and not other_lines else {}
+        lists = [value for value in fields.values() if isinstance(value, list)]
+        has_question = fields.keys() & {"question", "problem"}
+        return bool(lists) and not has_question and all(isinstance(entry, dict) for entry in lists[0])
     except (ValueError, RecursionError):
         pass
     try:

@@ -71,60 +71,60 @@ class Scale:
 
 
 def scale_of(
-    scores: Floats, written: Sequence[float | int], field: str, wanted: str | None, reverse: bool, source: str
+    scores: Floats, written: Sequence[float | int], field: str, scale_name: str | None, reverse: bool, source: str
 ) -> Scale:
     """Return the scale of the scores of a field.
 
     What numbers cannot be is not taken for them: log-odds are not all positive, nor integers. `written` has the scores
     as the file writes them. Raises a DataError with the options that decide if the scores can be several things.
     """
-    if wanted and (ends := GRADES.fullmatch(wanted)):
+    if scale_name and (ends := GRADES.fullmatch(scale_name)):
         low, high = sorted(map(float, ends.groups()))
         return Scale("grade", low, high, reverse)
-    least, most = float(scores.min()), float(scores.max())
-    name = wanted or _guess(scores, all(isinstance(each, int) for each in written), field, source)
+    lowest, highest = float(scores.min()), float(scores.max())
+    name = scale_name or _guess(scores, all(isinstance(score, int) for score in written), field, source)
     if name == "rank":
-        low, high = (float(each) for each in np.quantile(scores, (0.25, 0.75)))
+        low, high = (float(quartile) for quartile in np.quantile(scores, (0.25, 0.75)))
         return Scale("rank", low, high, reverse)
     if name == "grade":
-        top = next((each for each in _TOPS if most <= each), max(most, least + 1))
-        is_usual = least >= 0 and most <= _TOPS[-1]
-        return Scale("grade", float(least >= 1) if is_usual else least, top, reverse)
-    return Scale(next(each for each in NAMES if each == name), reverse=reverse)
+        top = next((usual_top for usual_top in _TOPS if highest <= usual_top), max(highest, lowest + 1))
+        is_usual = lowest >= 0 and highest <= _TOPS[-1]
+        return Scale("grade", float(lowest >= 1) if is_usual else lowest, top, reverse)
+    return Scale(next(known_name for known_name in NAMES if known_name == name), reverse=reverse)
 
 
 def _guess(scores: Floats, integers: bool, field: str, source: str) -> ScaleName:
-    least, most, inside = scores.min(), scores.max(), (scores >= 0) & (scores <= 1)
-    other, odds = _OTHER.search(field), _LOGIT.search(field)
-    if inside.all() and (not other or _PERCENT.search(field)):
+    lowest, highest, in_unit = scores.min(), scores.max(), (scores >= 0) & (scores <= 1)
+    is_other, is_log_odds = _OTHER.search(field), _LOGIT.search(field)
+    if in_unit.all() and (not is_other or _PERCENT.search(field)):
         return "probability"
-    on_grid = least >= 0 and not other and bool((np.mod(scores, _GRID) == 0).all())
-    if on_grid and (most == _TOPS[0] or _LIKERT < most <= _TOPS[1]):
+    on_grid = lowest >= 0 and not is_other and bool((np.mod(scores, _GRID) == 0).all())
+    if on_grid and (highest == _TOPS[0] or _LIKERT < highest <= _TOPS[1]):
         return "grade"
-    if on_grid and _TOPS[1] < most <= 100 and (_PERCENT.search(field) or (integers and most > 50)):
+    if on_grid and _TOPS[1] < highest <= 100 and (_PERCENT.search(field) or (integers and highest > 50)):
         return "percent"
-    is_mixed = _PERCENT.search(field) and most > _TOPS[1] and ((scores > 0) & (scores < 1)).mean() > 1 - _MOSTLY
-    if not inside.all() and (inside.mean() > _MOSTLY or is_mixed):
+    is_mixed = _PERCENT.search(field) and highest > _TOPS[1] and ((scores > 0) & (scores < 1)).mean() > 1 - _MOSTLY
+    if not in_unit.all() and (in_unit.mean() > _MOSTLY or is_mixed):
         raise DataError(
-            f"{source}: {inside.sum():,} scores lie in [0, 1], as probabilities do, and {(~inside).sum():,} do not, "
-            f"such as {scores[~inside][0]:g}. Say what they are: --as probability or --as "
+            f"{source}: {in_unit.sum():,} scores lie in [0, 1], as probabilities do, and {(~in_unit).sum():,} do not, "
+            f"such as {scores[~in_unit][0]:g}. Say what they are: --as probability or --as "
             f"{'percent' if is_mixed else 'logit'}."
         )
-    if least >= 0 and _TOPS[1] < most <= 100 and _PERCENT.search(field) and not other and not odds:
+    if lowest >= 0 and _TOPS[1] < highest <= 100 and _PERCENT.search(field) and not is_other and not is_log_odds:
         return "percent"
-    if not other and (odds or (least < 0 < most and not integers)):
+    if not is_other and (is_log_odds or (lowest < 0 < highest and not integers)):
         return "logit"
     ways, why = ["rank", "rank --reverse"], "a smaller one may be better"
-    if inside.all():
+    if in_unit.all():
         ways = ["probability", "rank --reverse"]
-    elif least < 0 and not (integers and least == -1 and most > _TOPS[1]):  # -1 can stand for no score.
+    elif lowest < 0 and not (integers and lowest == -1 and highest > _TOPS[1]):  # -1 can stand for no score.
         ways, why = ["logit", "rank"], "they may be log-odds or log-probabilities"
-    elif on_grid and most <= _TOPS[1]:
-        ways, why = [f"{float(least >= 1):g}-{most:g}", "grade"], "they may be grades of several scales"
-    elif most <= 100 and not other:
-        ways = ["percent" if most > _TOPS[1] else "grade", *ways]
-    are = "may be" if inside.all() else "are"
-    examples = ", ".join(f"{each:g}" for each in scores[:3])
+    elif on_grid and highest <= _TOPS[1]:
+        ways, why = [f"{float(lowest >= 1):g}-{highest:g}", "grade"], "they may be grades of several scales"
+    elif highest <= 100 and not is_other:
+        ways = ["percent" if highest > _TOPS[1] else "grade", *ways]
+    are = "may be" if in_unit.all() else "are"
+    examples = ", ".join(f"{score:g}" for score in scores[:3])
     command = f"prmcal audit {source.replace(', ', ' ')} --as"
     raise DataError(
         f"{source}: the scores in '{field}' ({examples}) {are} no probabilities, and {why}. Say what they are: "

@@ -88,16 +88,16 @@ class Shape:
     """Yields the solutions of a record."""
 
 
-def known(record: Content, names: Iterable[str]) -> Any:
+def first_value(record: Content, names: Iterable[str]) -> Any:
     """Return the first of some fields that has a value; None if none has."""
     return next((record[name] for name in names if record.get(name) is not None), None)
 
 
 def _question(record: Content) -> str:
-    found = known(record, QUESTIONS)
-    if isinstance(found, Mapping):  # PRM800K, lm-evaluation-harness
-        found = known(found, QUESTIONS)
-    return str(found)
+    question = first_value(record, QUESTIONS)
+    if isinstance(question, Mapping):  # PRM800K, lm-evaluation-harness
+        question = first_value(question, QUESTIONS)
+    return str(question)
 
 
 STEP_TAGS = ("\u043a\u0438", "<extra_0>")
@@ -143,17 +143,17 @@ def _openr_fits(record: Content) -> bool:
 
 
 def _openr(record: Content) -> Iterator[Solution]:
-    question, found = str(record["question"]), record["reasoning_steps"]
-    if isinstance(found, Mapping):
-        for nodes in _branches(found):
+    question, prefixes = str(record["question"]), record["reasoning_steps"]
+    if isinstance(prefixes, Mapping):
+        for nodes in _branches(prefixes):
             texts = [str(node.get("text", "")) for node in nodes]
             rates = [node.get("mc_value") for node in nodes]
             yield {"question": question, "steps": texts[1:], "rates": rates, "score": _scores(nodes)}
         return
-    for each in found:  # Each is a prefix of its own.
-        text = str(each["solution_prefix"]).removeprefix(question).strip()
+    for prefix in prefixes:
+        text = str(prefix["solution_prefix"]).removeprefix(question).strip()
         steps = [text] if text else []
-        yield {"question": question, "steps": steps, "rates": [each["mc_value"]], "score": _scores([each])}
+        yield {"question": question, "steps": steps, "rates": [prefix["mc_value"]], "score": _scores([prefix])}
 
 
 def _branches(node: Content, above: tuple[Content, ...] = ()) -> Iterator[tuple[Content, ...]]:
@@ -166,7 +166,7 @@ def _branches(node: Content, above: tuple[Content, ...] = ()) -> Iterator[tuple[
 
 def _scores(nodes: Sequence[Content]) -> list[Any] | None:
     scores = [_field(node, SCORES) for node in nodes]
-    return None if all(each is None for each in scores) else scores
+    return None if all(score is None for score in scores) else scores
 
 
 # The authors' success rates, and those of `prmcal export`: a record for each prefix.
@@ -175,8 +175,8 @@ def _prefixes_fits(record: Content) -> bool:
 
 
 def _prefixes(record: Content) -> Iterator[Solution]:
-    steps = split_steps(str(known(record, PREFIXES) or ""))
-    rates = [known(record, RATES)]
+    steps = split_steps(str(first_value(record, PREFIXES) or ""))
+    rates = [first_value(record, RATES)]
     yield {"question": str(record["question"]), "steps": steps, "rates": rates, "score": _field(record, SCORES)}
 
 
@@ -189,19 +189,22 @@ def _prm800k_fits(record: Content) -> bool:
 def _prm800k(record: Content) -> Iterator[Solution]:
     steps, ratings = [], []
     for step in record["label"]["steps"]:
-        chosen = step.get("chosen_completion")
+        chosen_index = step.get("chosen_completion")
         options = step.get("completions") or []
-        human = step.get("human_completion")
-        taken = human if chosen is None and human else options[chosen or 0] if options else None
-        if taken is None:
+        human_completion = step.get("human_completion")
+        if chosen_index is None and human_completion:
+            completion = human_completion
+        elif options:
+            completion = options[chosen_index or 0]
+        else:
             break
-        steps.append(str(taken["text"]))
-        ratings.append(taken.get("rating"))
-    wrong = next((place for place, rating in enumerate(ratings) if rating == -1), -1)
+        steps.append(str(completion["text"]))
+        ratings.append(completion.get("rating"))
+    first_error = next((step for step, rating in enumerate(ratings) if rating == -1), -1)
     yield {
         "question": _question(record),
         "steps": steps,
-        "first_error": wrong,
+        "first_error": first_error,
         "label": record["label"].get("finish_reason") == "solution",
         "score": _field(record, SCORES),
     }
@@ -209,12 +212,13 @@ def _prm800k(record: Content) -> Iterator[Solution]:
 
 # ProcessBench: steps, and the first wrong one.
 def _processbench_fits(record: Content) -> bool:
-    return isinstance(record.get("steps"), list) and "final_answer_correct" in record and _whole(record.get("label"))
+    has_steps = isinstance(record.get("steps"), list)
+    return has_steps and "final_answer_correct" in record and _is_integer(record.get("label"))
 
 
 def _processbench(record: Content) -> Iterator[Solution]:
     yield {
-        **_rest(record),
+        **_level_and_cost(record),
         "question": _question(record),
         "steps": record["steps"],
         "first_error": record["label"],
@@ -230,13 +234,13 @@ def _prmbench_fits(record: Content) -> bool:
 
 
 def _prmbench(record: Content) -> Iterator[Solution]:
-    wrong = {int(each) - 1 for each in record["error_steps"]}  # They are counted from 1.
+    wrong_steps = {int(number) - 1 for number in record["error_steps"]}  # They are counted from 1.
     scores = _field(record, SCORES)
     yield {
-        **_rest(record),
-        "question": str(known(record, ("original_question", "question", "modified_question"))),
+        **_level_and_cost(record),
+        "question": str(first_value(record, ("original_question", "question", "modified_question"))),
         "steps": record["modified_process"],
-        "right": [step not in wrong for step in range(len(record["modified_process"]))],
+        "right": [step not in wrong_steps for step in range(len(record["modified_process"]))],
         "level": record.get("classification"),
         "score": scores.get("step_level_validity_scores") if isinstance(scores, Mapping) else scores,
     }
@@ -246,8 +250,8 @@ def _prmbench(record: Content) -> Iterator[Solution]:
 def _stepwise_fits(record: Content) -> bool:
     steps, labels, scores = (record.get(name) for name in ("completions", "labels", "scores"))
     lists = isinstance(steps, list) and isinstance(labels, list) and len(steps) == len(labels) > 0
-    nested = isinstance(scores, list) and any(isinstance(each, list) for each in scores)
-    return lists and "prompt" in record and all(isinstance(each, bool) for each in labels or ()) and not nested
+    nested = isinstance(scores, list) and any(isinstance(score, list) for score in scores)
+    return lists and "prompt" in record and all(isinstance(label, bool) for label in labels or ()) and not nested
 
 
 def _stepwise(record: Content) -> Iterator[Solution]:
@@ -262,22 +266,22 @@ def _lm_eval_fits(record: Content) -> bool:
 
 def _lm_eval(record: Content) -> Iterator[Solution]:
     doc = record["doc"]
-    question = known(doc, QUESTIONS) or record.get("doc_id")
+    question = first_value(doc, QUESTIONS) or record.get("doc_id")
     responses = record.get("resps") or record["filtered_resps"]
     responses = responses[0] if responses and isinstance(responses[0], list) else responses
     label = _field(record, (*LABELS, *(record.get("metrics") or ())))
     # One metric of several responses is that of a vote or of the first one, so the answers are graded.
-    alone = len(responses) == 1 or isinstance(label, list)
-    reference = known({"target": record.get("target"), **doc}, ("answer", "target"))
-    if options := _options(responses if len(responses) > 1 else record.get("resps")):
-        likelihoods = [math.exp(each - max(options)) for each in options]
-        chosen = max(likelihoods) / sum(likelihoods)
-        yield {"question": str(question), "level": known(doc, LEVELS), "label": label, "score": chosen}
+    has_labels = len(responses) == 1 or isinstance(label, list)
+    reference = first_value({"target": record.get("target"), **doc}, ("answer", "target"))
+    if log_likelihoods := _options(responses if len(responses) > 1 else record.get("resps")):
+        likelihoods = [math.exp(likelihood - max(log_likelihoods)) for likelihood in log_likelihoods]
+        score = max(likelihoods) / sum(likelihoods)
+        yield {"question": str(question), "level": first_value(doc, LEVELS), "label": label, "score": score}
         return
     shared = {
         "question": str(question),
-        "level": known(doc, LEVELS),
-        "reference": None if alone else without_working(str(reference)),
+        "level": first_value(doc, LEVELS),
+        "reference": None if has_labels else without_working(str(reference)),
     }
     scores = _field(record, ("scores", "step_scores", "prm_scores", "rewards"))
     if len(responses) == 1 and not (scores and isinstance(scores[0], list)):
@@ -286,32 +290,33 @@ def _lm_eval(record: Content) -> Iterator[Solution]:
         yield {
             **shared,
             "text": str(text),
-            "label": (label[place] if isinstance(label, list) else label) if alone else None,
+            "label": (label[place] if isinstance(label, list) else label) if has_labels else None,
             "score": scores[place] if isinstance(scores, list) and place < len(scores) else None,
         }
 
 
 def _options(responses: Any) -> list[float] | None:
     """Return the log-likelihoods of the options of a question with a choice; None if they are no such pairs."""
-    pairs = [each[0] if isinstance(each, list) and len(each) == 1 else each for each in responses or ()]
-    if not all(isinstance(each, list) and len(each) == 2 and str(each[1]) in ("True", "False") for each in pairs):
+    pairs = [pair[0] if isinstance(pair, list) and len(pair) == 1 else pair for pair in responses or ()]
+    if not all(isinstance(pair, list) and len(pair) == 2 and str(pair[1]) in ("True", "False") for pair in pairs):
         return None
-    return [float(each[0]) for each in pairs] or None
+    return [float(pair[0]) for pair in pairs] or None
 
 
-def of_one_filter(records: Sequence[Record], source: str, wanted: str | None) -> list[Record]:
+def of_one_filter(records: Sequence[Record], source: str, filter_name: str | None) -> list[Record]:
     """Return the records of one filter. A log of lm-evaluation-harness has each response once for each filter.
 
-    Raises a DataError if there are several filters and none of them is `wanted`.
+    Raises a DataError if there are several filters and none of them is `filter_name`.
     """
-    own = [each.get("filter") if isinstance(each, Mapping) and _lm_eval_fits(each) else None for _, each in records]
-    names = list(dict.fromkeys(str(each) for each in own if each is not None))
-    if len(names) > 1 and wanted not in names:
+    contents = [content for _, content in records]
+    filters = [row.get("filter") if isinstance(row, Mapping) and _lm_eval_fits(row) else None for row in contents]
+    names = list(dict.fromkeys(str(name) for name in filters if name is not None))
+    if len(names) > 1 and filter_name not in names:
         raise DataError(
             f"{source}: the label can be that of the filter '{names[0]}' or of '{names[1]}'. Say which: "
             f"--label {names[0]} or --label {names[1]}."
         )
-    return [each for each, name in zip(records, own, strict=True) if len(names) < 2 or name == wanted]
+    return [record for record, name in zip(records, filters, strict=True) if len(names) < 2 or name == filter_name]
 
 
 # inspect: samples with scores by scorer.
@@ -320,11 +325,11 @@ def _inspect_fits(record: Content) -> bool:
 
 
 def _inspect(record: Content) -> Iterator[Solution]:
-    given = record["input"]
-    question = given if isinstance(given, str) else _message(given[-1])
-    labels = [each.get("value") for each in record["scores"].values() if isinstance(each, Mapping)]
-    named = {"C": True, "I": False, "P": 0.5, "N": None}
-    label = next((named.get(each, each) if isinstance(each, str) else each for each in labels), None)
+    prompt = record["input"]
+    question = prompt if isinstance(prompt, str) else _message(prompt[-1])
+    labels = [score.get("value") for score in record["scores"].values() if isinstance(score, Mapping)]
+    letters = {"C": True, "I": False, "P": 0.5, "N": None}
+    label = next((letters.get(label, label) if isinstance(label, str) else label for label in labels), None)
     output = record.get("output") or {}
     text = output.get("completion") if isinstance(output, Mapping) else output
     if text is None and output.get("choices"):  # Logs of older versions have the messages alone.
@@ -335,18 +340,18 @@ def _inspect(record: Content) -> Iterator[Solution]:
         "text": text,
         "label": label,
         "score": _field(metadata, SCORES),
-        "level": known(metadata, LEVELS),
+        "level": first_value(metadata, LEVELS),
     }
 
 
 def _message(message: Content) -> str:
     """Return the text of a message, whose content can be a list of parts such as pictures."""
     content = message.get("content")
-    parts = content if isinstance(content, list) else [{"text": content}]
-    return "\n".join(str(part["text"]) for part in parts if part.get("text"))
+    pieces = content if isinstance(content, list) else [{"text": content}]
+    return "\n".join(str(piece["text"]) for piece in pieces if piece.get("text"))
 
 
-def _whole(value: Any) -> bool:
+def _is_integer(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
@@ -354,8 +359,8 @@ def _field(record: Content, names: Sequence[str]) -> Any:
     return next((record[name] for name in names if name in record), None)
 
 
-def _rest(record: Content) -> Solution:
-    return {"level": known(record, LEVELS), "cost": record.get("cost", record.get("tokens"))}
+def _level_and_cost(record: Content) -> Solution:
+    return {"level": first_value(record, LEVELS), "cost": record.get("cost", record.get("tokens"))}
 
 
 SHAPES = (

@@ -9,7 +9,7 @@ from prmcal.registry.messages import excerpt, shown
 from prmcal.registry.reading import shapes
 from prmcal.registry.reading.fields import Fields, FileFields, Use, typical
 from prmcal.registry.reading.records import Record, good_records
-from prmcal.registry.reading.shapes import Content, Solution, known, of_one_filter, steps_of_text
+from prmcal.registry.reading.shapes import Content, Solution, first_value, of_one_filter, steps_of_text
 from prmcal.registry.reading.values import is_number, right_class
 
 
@@ -34,26 +34,26 @@ def solutions_of(
         if not isinstance(record, Mapping):
             raise ValueError(f"it must be an object with fields. Got {shown(record)}")
         try:
-            own = [{**each, "place": place, "field": field} for each in read(record)]
+            solutions = [{**solution, "place": place, "field": field} for solution in reader.solutions(record)]
         except (ArithmeticError, AttributeError, LookupError, TypeError) as error:
             raise ValueError(
                 f"it is unlike the first record ({type(error).__name__}: {excerpt(str(error))})"
             ) from error
-        check(place, own)
-        return own
+        check(place, solutions)
+        return solutions
 
     contents = [content for _, content in records if isinstance(content, Mapping)]
     if not contents:
         good_records(records, convert, source, skip)
         raise DataError(f"{source} has no records with fields.")
-    first = typical(contents)
-    shape = next((each for each in shapes.SHAPES if each.fits(contents[0]) or each.fits(first)), None)
+    first_values = typical(contents)
+    shape = next((shape for shape in shapes.SHAPES if shape.fits(contents[0]) or shape.fits(first_values)), None)
     records = of_one_filter(records, source, fields.label)
     reader = shape or _Reader(contents, source, fields, use)
-    read, words = reader.solutions, reader.words if isinstance(reader, _Reader) else f"Shape: {reader.name}."
     field = reader.score if isinstance(reader, _Reader) else None
-    found = good_records(records, convert, source, skip)
-    return _joined_steps([each for own in found for each in own], source), [words]
+    description = reader.words if isinstance(reader, _Reader) else f"Shape: {reader.name}."
+    groups = good_records(records, convert, source, skip)
+    return _joined_steps([solution for group in groups for solution in group], source), [description]
 
 
 class _Reader(FileFields):
@@ -69,47 +69,51 @@ class _Reader(FileFields):
         reference = record.get(self.reference or "")
         shared = {
             "question": str(question),
-            "asked": known(record, self.texts),
+            "asked": first_value(record, self.question_texts),
             "reference": None if self.label or reference is None else without_working(str(reference)),
-            "level": known(record, shapes.LEVELS),
+            "level": first_value(record, shapes.LEVELS),
             "follow_ups": record.get("follow_ups"),
         }
-        if self.many is None:
+        if self.solution_list is None:
             score = record.get(self.score or "")
             yield {
                 **shared,
-                **_texts(record.get(self.text) if self.text else None, score),
+                **_texts(record.get(self.solution_text) if self.solution_text else None, score),
                 **self.labels.read(record.get(self.label or "")),
-                "score": right_class(score) if self.is_classes else score,
+                "score": right_class(score) if self.scores_are_classes else score,
                 "answer": record.get(self.answer or ""),
-                "cost": known(record, self.costs),
-                "step": known(record, shapes.STEPS),
+                "cost": first_value(record, self.cost_fields),
+                "step": first_value(record, shapes.STEPS),
                 "ids": tuple(str(record.get(name)) for name in shapes.IDS if name in record),
             }
             return
-        texts = record.get(self.many)
+        texts = record.get(self.solution_list)
         if not isinstance(texts, list) or (self.use != "audit" and not texts):
-            raise ValueError(f"'{self.many}' must be a list with at least one solution")
+            raise ValueError(f"'{self.solution_list}' must be a list with at least one solution")
         lists = {name: value for name, value in record.items() if isinstance(value, list)}
         answers = lists.get(self.answer or "")
-        for index, each in enumerate(texts):
-            if self.many in (self.label, self.answer):
-                each = {}
-            if not isinstance(each, str | list | Mapping):
-                raise ValueError(f"each of '{self.many}' must be a text, a list of steps, or an object with these")
-            inner = each if isinstance(each, Mapping) else {}
-            is_object = isinstance(each, Mapping)
-            text = next((inner[name] for name in shapes.ONE if name in inner), None) if is_object else each
+        for index, solution in enumerate(texts):
+            if self.solution_list in (self.label, self.answer):
+                solution = {}
+            if not isinstance(solution, str | list | Mapping):
+                raise ValueError(
+                    f"each of '{self.solution_list}' must be a text, a list of steps, or an object with these"
+                )
+            inner = solution if isinstance(solution, Mapping) else {}
+            is_object = isinstance(solution, Mapping)
+            text = next((inner[name] for name in shapes.ONE if name in inner), None) if is_object else solution
             score = _at(self.score, inner, record, index, len(texts))
-            answer = inner.get(self.answer or "answer" if text is None or self.is_said else "answer")
+            answer = inner.get(self.answer or "answer" if text is None or self.answer_is_field else "answer")
             yield {
                 **shared,
                 **_texts(text, score),
                 "number": index + 1,
                 **self.labels.read(_at(self.label, inner, record, index, len(texts))),
-                "score": right_class(score) if self.is_classes else score,
+                "score": right_class(score) if self.scores_are_classes else score,
                 "answer": answers[index] if answers and len(answers) == len(texts) else answer,
-                "cost": known({name: _at(name, inner, lists, index, len(texts)) for name in self.costs}, self.costs),
+                "cost": first_value(
+                    {name: _at(name, inner, lists, index, len(texts)) for name in self.cost_fields}, self.cost_fields
+                ),
                 "finish_reason": inner.get("finish_reason"),
             }
 
@@ -128,40 +132,40 @@ def _at(name: str | None, inner: Content, record: Content, index: int, count: in
 
 def _texts(text: Any, scores: Any) -> Solution:
     if isinstance(text, list):
-        return {"steps": [str(each) for each in text]}
+        return {"steps": [str(step) for step in text]}
     return {"text": None} if text is None else steps_of_text(str(text), scores)
 
 
-def _joined_steps(found: list[Solution], source: str) -> list[Solution]:
+def _joined_steps(rows: list[Solution], source: str) -> list[Solution]:
     """Join the rows of a table that has a row for each step."""
-    if not found or not is_number(found[0].get("step")) or isinstance(found[0].get("score"), list):
-        return found
-    count = _naming_ids(found)
-    whole: dict[tuple[Any, ...], Solution] = {}
-    for each in sorted(found, key=lambda row: row["step"]):
-        one = whole.setdefault(
-            (each["question"], *each["ids"][:count]), {**each, "steps": [], "score": [], "rates": []}
+    if not rows or not is_number(rows[0].get("step")) or isinstance(rows[0].get("score"), list):
+        return rows
+    count = _naming_ids(rows)
+    solutions: dict[tuple[Any, ...], Solution] = {}
+    for row in sorted(rows, key=lambda row: row["step"]):
+        solution = solutions.setdefault(
+            (row["question"], *row["ids"][:count]), {**row, "steps": [], "score": [], "rates": []}
         )
-        if one["step"] == each["step"] and one["steps"]:
+        if solution["step"] == row["step"] and solution["steps"]:
             raise DataError(
-                f"{source}: the question {excerpt(each['question'])} has step {each['step']} twice in one solution. "
+                f"{source}: the question {excerpt(row['question'])} has step {row['step']} twice in one solution. "
                 "Name the solutions in a field 'solution'."
             )
-        one["step"] = each["step"]
-        one["steps"].append(each.get("text") or "")
-        one["score"].append(each["score"])
-        one["label"] = each.get("label")
-        one["rates"].append(one["label"])
-    marks = [one.pop("rates") for one in whole.values()]
-    if any(len(set(own) - {None}) > 1 for own in marks):  # Each step has a label of its own.
-        kind = "right" if {mark for own in marks for mark in own} <= {None, 0, 1} else "rates"
-        for one, own in zip(whole.values(), marks, strict=True):
-            one[kind] = own
-    bare = min(each["step"] for each in found) == 0 and max(each["step"] for each in found) > 0
-    for one in whole.values():
-        if bare:  # Step 0 is the bare question.
-            one["steps"] = one["steps"][1:]
-    return list(whole.values())
+        solution["step"] = row["step"]
+        solution["steps"].append(row.get("text") or "")
+        solution["score"].append(row["score"])
+        solution["label"] = row.get("label")
+        solution["rates"].append(solution["label"])
+    labels = [solution.pop("rates") for solution in solutions.values()]
+    if any(len(set(solution_labels) - {None}) > 1 for solution_labels in labels):  # Each step has a label of its own.
+        kind = "right" if set().union(*labels) <= {None, 0, 1} else "rates"
+        for solution, solution_labels in zip(solutions.values(), labels, strict=True):
+            solution[kind] = solution_labels
+    has_bare_question = min(row["step"] for row in rows) == 0 and max(row["step"] for row in rows) > 0
+    for solution in solutions.values():
+        if has_bare_question:  # Step 0 is the bare question.
+            solution["steps"] = solution["steps"][1:]
+    return list(solutions.values())
 
 
 def _naming_ids(rows: Sequence[Solution]) -> int:

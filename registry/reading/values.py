@@ -41,8 +41,8 @@ def score_of(value: Any) -> float | int | None:
     if is_missing(value):
         return None
     if isinstance(value, str):
-        text, slash, most = value.strip().replace("\u2212", "-").partition("/")
-        number = float(text.removesuffix("%")) / (float(most) or math.nan if slash else 1)
+        text, slash, denominator = value.strip().replace("\u2212", "-").partition("/")
+        number = float(text.removesuffix("%")) / (float(denominator) or math.nan if slash else 1)
         value = number / 100 if text.endswith("%") else number
     if not isinstance(value, bool | int | float) or not math.isfinite(value):
         raise ValueError(f"a score must be a number. Got {shown(value)}")
@@ -96,10 +96,10 @@ def share_of(value: Any) -> float | None:
 
 
 def is_label(value: Any) -> bool:
-    """Return whether a value, or each one in nested lists, says what is right: a share, a word, 1 or -1."""
-    flat = [each for each in leaves([value]) if not is_missing(each)]
-    shares = [share_of(each) for each in flat]
-    return bool(flat) and all(share is not None and (0 <= share <= 1 or share == -1) for share in shares)
+    """Return whether a value, or each one in nested lists, is a label: a share, a word such as `correct`, 1 or -1."""
+    values = [leaf for leaf in leaves([value]) if not is_missing(leaf)]
+    shares = [share_of(leaf) for leaf in values]
+    return bool(values) and all(share is not None and (0 <= share <= 1 or share == -1) for share in shares)
 
 
 def leaves(values: Iterable[Any]) -> Iterator[Any]:
@@ -132,29 +132,29 @@ class Labels:
         Raises ValueError if they can be no labels.
         """
         of_steps = any(isinstance(value, list) and len(value) > 1 for value in values)
-        flat = [each for each in leaves(values) if not is_missing(each)]
-        shares = [share_of(each) for each in flat]
+        labels = [leaf for leaf in leaves(values) if not is_missing(leaf)]
+        shares = [share_of(leaf) for leaf in labels]
         if any(share is None for share in shares):
-            raise ValueError(f"{shown(next(each for each in flat if share_of(each) is None))} is no label")
+            raise ValueError(f"{shown(next(leaf for leaf in labels if share_of(leaf) is None))} is no label")
         numbers = {share for share in shares if share is not None}
         if of_steps and numbers <= {-1, 0, 1}:
             return cls("steps", base=-1 if -1 in numbers else 0)
         if of_steps and all(0 <= share <= 1 for share in numbers):
             return cls("rates")
-        named = FIRST_WRONG.search(name) is not None
-        if numbers <= {-1, 1} and -1 in numbers and not named:
+        is_first_error = FIRST_WRONG.search(name) is not None
+        if numbers <= {-1, 1} and -1 in numbers and not is_first_error:
             return cls("signs")
-        whole, most = all(share == int(share) for share in numbers), max(numbers, default=0)
+        are_integers, highest = all(share == int(share) for share in numbers), max(numbers, default=0)
         longest = max(lengths, default=0)
         # No first wrong step is behind the last step.
-        is_place = 1 < most <= (longest or most) or (longest > 1 and numbers == {-1, 0, 1})
-        if not of_steps and whole and (named or is_place):
+        is_place = 1 < highest <= (longest or highest) or (longest > 1 and numbers == {-1, 0, 1})
+        if not of_steps and are_integers and (is_first_error or is_place):
             missing = any(map(is_missing, values))
-            last = any(share == length for share, length in zip(map(share_of, values), lengths, strict=False))
+            ends_behind = any(share == length for share, length in zip(map(share_of, values), lengths, strict=False))
             # No wrong step is -1, no number, or 0. So 0 is the first step if one of the others occurs.
-            from_zero = (-1 in numbers and not last) or (0 in numbers and (missing or -1 in numbers))
+            from_zero = (-1 in numbers and not ends_behind) or (0 in numbers and (missing or -1 in numbers))
             base = 0 if from_zero else 1
-            return cls("first error", base, min(numbers, default=1) >= base, 0 in numbers or last)
+            return cls("first error", base, min(numbers, default=1) >= base, 0 in numbers or ends_behind)
         if any(not 0 <= share <= 1 for share in numbers):
             raise ValueError("a label is a share in [0, 1], 1 and -1, a word such as correct, or the first wrong step")
         return cls("outcome")
@@ -162,17 +162,17 @@ class Labels:
     def read(self, value: Any) -> dict[str, Any]:
         """Return what a label says, as fields of a solution."""
         if self.kind == "steps" and isinstance(value, list):
-            marks = [share_of(each) for each in value]
+            shares = [share_of(mark) for mark in value]
             # Beside -1, 0 is neutral.
-            return {"right": [None if mark is None else mark > self.base + 0.5 for mark in marks]}
+            return {"right": [None if share is None else share > self.base + 0.5 for share in shares]}
         if self.kind == "rates":
-            return {"rates": None if is_missing(value) else [share_of(each) for each in value]}
+            return {"rates": None if is_missing(value) else [share_of(label) for label in value]}
         share = share_of(value)
         if self.kind == "first error":
             if share is None and not self.unmarked:
                 return {}
-            wrong = -1 if share is None or share < self.base else int(share) - self.base
-            return {"first_error": wrong, "label": wrong < 0}
+            first_error = -1 if share is None or share < self.base else int(share) - self.base
+            return {"first_error": first_error, "label": first_error < 0}
         if self.kind == "signs" and share is not None:
             share = (share + 1) / 2
         return {"label": share}

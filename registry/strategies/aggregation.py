@@ -29,13 +29,13 @@ def read_steps(scores: Sequence[ArrayLike], reading: Reading = "last") -> Floats
     """
     if reading not in READINGS:
         raise ValueError(f"There is no reading {reading!r}. Choose {', '.join(READINGS)}.")
-    solutions = [np.asarray(each, dtype=np.float64) for each in scores]
-    if any(each.ndim != 1 or not each.size for each in solutions):
+    solutions = [np.asarray(solution_scores, dtype=np.float64) for solution_scores in scores]
+    if any(solution.ndim != 1 or not solution.size for solution in solutions):
         raise ValueError("Each solution must be a list with the score of at least one step.")
     flat = np.concatenate([*solutions, np.empty(0)])
     if ((flat < 0) | (flat > 1)).any():
         raise ValueError("A score of a step must be in [0, 1]. Turn log-odds into probabilities.")
-    counts = np.array([each.size for each in solutions], dtype=np.intp)
+    counts = np.array([solution.size for solution in solutions], dtype=np.intp)
     ends = counts.cumsum()
     starts = ends - counts
     if reading in ("last", "first"):
@@ -70,23 +70,24 @@ def aggregated(step_scores: Floats, scores: Floats, aggregate: Aggregate) -> Flo
         return scores
     steps = step_scores[..., 1:]
     there = ~np.isnan(steps)
-    right, wrong = log_expit(steps), log_expit(-steps)
+    log_rewards, log_complements = log_expit(steps), log_expit(-steps)
     if aggregate == "first":
-        found = steps[..., 0] if steps.shape[-1] else scores
+        aggregates = steps[..., 0] if steps.shape[-1] else scores
     elif aggregate == "min":
-        found = np.where(there, steps, np.inf).min(axis=-1, initial=np.inf)
+        aggregates = np.where(there, steps, np.inf).min(axis=-1, initial=np.inf)
     elif aggregate == "product":
-        logs = np.where(there, right, 0.0).sum(axis=-1)
+        logs = np.where(there, log_rewards, 0.0).sum(axis=-1)
         with np.errstate(divide="ignore"):
-            found = logs - np.log(-np.expm1(logs))
+            aggregates = logs - np.log(-np.expm1(logs))
     elif aggregate == "mean":
-        sums = (
-            np.logaddexp.reduce(np.where(there, each, -np.inf), axis=-1, initial=-np.inf) for each in (right, wrong)
-        )
+        log_sums = [
+            np.logaddexp.reduce(np.where(there, logs, -np.inf), axis=-1, initial=-np.inf)
+            for logs in (log_rewards, log_complements)
+        ]
         with np.errstate(invalid="ignore"):  # There may be no step.
-            found = np.subtract(*sums)
+            aggregates = log_sums[0] - log_sums[1]
     else:
-        found = np.where(there, steps, 0.0).sum(axis=-1)
+        aggregates = np.where(there, steps, 0.0).sum(axis=-1)
     # The score of an only step is not rounded.
     only = np.where(there.any(axis=-1), np.where(there, steps, 0.0).sum(axis=-1), scores)
-    return np.where(np.isnan(scores), np.nan, np.where(there.sum(axis=-1) > 1, found, only))
+    return np.where(np.isnan(scores), np.nan, np.where(there.sum(axis=-1) > 1, aggregates, only))

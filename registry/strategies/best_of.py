@@ -43,15 +43,15 @@ def pass_at_n(correct: ArrayLike, counts: ArrayLike) -> Floats:
 
 
 @remembered
-def best_of_each(scores: NDArray[np.floating[Any]], correct: Bools, most: int) -> Floats:
-    """Return :func:`best_of_n` for every n from 1 to `most`, which all strategies of an LLM and a PRM share."""
-    return best_of_n(scores, correct, np.arange(1, most + 1))
+def best_of_each(scores: NDArray[np.floating[Any]], correct: Bools, maximum: int) -> Floats:
+    """Return :func:`best_of_n` for every n from 1 to `maximum`, which all strategies of an LLM and a PRM share."""
+    return best_of_n(scores, correct, np.arange(1, maximum + 1))
 
 
 @remembered
-def pass_at_each(correct: Bools, most: int) -> Floats:
-    """Return :func:`pass_at_n` for every n from 1 to `most`, which all strategies of an LLM share."""
-    return pass_at_n(correct, np.arange(1, most + 1))
+def pass_at_each(correct: Bools, maximum: int) -> Floats:
+    """Return :func:`pass_at_n` for every n from 1 to `maximum`, which all strategies of an LLM share."""
+    return pass_at_n(correct, np.arange(1, maximum + 1))
 
 
 def pass_at_1(correct: ArrayLike) -> Floats:
@@ -77,7 +77,7 @@ def ranked(scores: NDArray[np.floating[Any]], correct: ArrayLike) -> tuple[NDArr
 
     NaN (too long for the PRM) ranks last. Samples with equal scores have their mean correctness.
     """
-    graded = np.asarray(correct, dtype=np.float64)
+    is_right = np.asarray(correct, dtype=np.float64)
     # argsort puts NaN last, also for negated scores.
     order = np.argsort(-scores, axis=1)
     values = np.take_along_axis(scores, order, axis=1)
@@ -85,8 +85,8 @@ def ranked(scores: NDArray[np.floating[Any]], correct: ArrayLike) -> tuple[NDArr
     begins = np.ones(values.shape, dtype=np.bool_)
     begins[:, 1:] = (values[:, 1:] != values[:, :-1]) & ~(unread[:, 1:] & unread[:, :-1])
     group = np.cumsum(begins) - 1
-    totals = np.bincount(group, weights=np.take_along_axis(graded, order, axis=1).ravel())
-    shared: Floats = (totals / np.bincount(group))[group].reshape(graded.shape)
+    totals = np.bincount(group, weights=np.take_along_axis(is_right, order, axis=1).ravel())
+    shared: Floats = (totals / np.bincount(group))[group].reshape(is_right.shape)
     return values, shared
 
 
@@ -167,8 +167,8 @@ class FixedBudget(PoolStrategy):
 
     def choose(self, pool: Pool, setting: Setting) -> int:
         """Return the answer that is most probably given; see :meth:`prmcal.PoolStrategy.choose`."""
-        whole = np.array([pool.size])
-        return most_probable(pool, lambda graded: float(self.accuracies(graded, whole)[0][0, 0]))
+        pool_size = np.array([pool.size])
+        return most_probable(pool, lambda graded_pool: float(self.accuracies(graded_pool, pool_size)[0][0, 0]))
 
     def _results(self, pool: Pool, counts: Ints) -> tuple[Answered, ...]:
         accuracy, error = self.accuracies(pool, counts)
@@ -215,7 +215,7 @@ class BestOfN(FixedBudget, RanksByScore):
         return best_of_n(self.scores_of(pool), pool.correct, counts), None
 
 
-def curve_counts(most: int) -> Ints:
-    """Return the numbers of samples of a curve: about 24 from 1 to `most`, in about equal ratios, and powers of 2."""
-    spread = np.rint(np.geomspace(1, most, _POINTS)).astype(np.int64)
-    return np.union1d(spread, 2 ** np.arange(int(most).bit_length()))
+def curve_counts(maximum: int) -> Ints:
+    """Return the numbers of samples of a curve: about 24 from 1 to `maximum` in equal ratios, and powers of 2."""
+    spread = np.rint(np.geomspace(1, maximum, _POINTS)).astype(np.int64)
+    return np.union1d(spread, 2 ** np.arange(int(maximum).bit_length()))

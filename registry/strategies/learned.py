@@ -14,13 +14,13 @@ from prmcal.registry.strategies.orders import count_votes, first_draws
 from prmcal.registry.strategies.sequential import Drawn, Outcome, SequentialRule
 from prmcal.registry.strategies.stopping import ScoreEvidence
 
-_PRICES = (*(-float(each) for each in np.geomspace(0.3, 1e-4, 23)), 0.0)
+_PRICES = (*(-float(price) for price in np.geomspace(0.3, 1e-4, 23)), 0.0)
 _ORDERS, _FOLDS = 32, 5
 _FARTHEST = 4.0
 """Log-odds beyond which a chance is the same."""
 _TINY = 1e-9
 _RIDGE = 2.0
-"""The weight of what is known from later draws, in questions."""
+"""The weight of the coefficients of later draws, in questions."""
 
 
 @dataclass(eq=False)
@@ -61,72 +61,72 @@ class LearnedStopping(SequentialRule):
         except DataError:  # Nothing has an answer.
             self.voting_ = False
         orders = first_draws(pool.size, min(setting.samples, pool.size))[:_ORDERS]
-        seen = (self._seen(Drawn(pool, each, orders, self.reads)) for each in range(pool.questions))
-        states, rights = (np.stack(each) for each in zip(*seen, strict=True))
+        draws = [Drawn(pool, question, orders, self.reads) for question in range(pool.questions)]
+        states, rights = map(np.stack, zip(*map(self._states_and_rights, draws), strict=True))
         fold = np.random.default_rng(0).permutation(pool.questions) % min(_FOLDS, pool.questions)
         # The last row of coefficients is fitted to all questions, and each other one without a fold.
-        known = (fold != np.arange(fold.max() + 2)[:, None]).astype(np.float64)
+        weights = (fold != np.arange(fold.max() + 2)[:, None]).astype(np.float64)
         costs = -np.array(self.prices_)[:, None, None]
         picks, more, end = [np.zeros(())], [np.zeros(())], None
         for draw in range(states.shape[2] - 1, -1, -1):
             terms, right = _terms(states[:, :, draw]), np.moveaxis(rights[:, :, draw], -1, 0)
-            picks.append(_fitted(terms, right[1:] - right[0], known, picks[-1]))
+            picks.append(_coefficients(terms, right[1:] - right[0], weights, picks[-1]))
             now = _picked(_values(terms, picks[-1][fold]), right)
             gain = np.zeros((len(costs), *now.shape)) if end is None else end - costs - now
-            more.append(_fitted(terms, gain, known, more[-1]))
+            more.append(_coefficients(terms, gain, weights, more[-1]))
             end = now + np.where(_values(terms, more[-1][fold]) > 0, gain, 0.0)
-        self.picks_, self.more_ = (np.stack([each[-1] for each in found[:0:-1]]) for found in (picks, more))
+        self.picks_, self.more_ = (np.stack([fits[-1] for fits in steps[:0:-1]]) for steps in (picks, more))
 
     def follow(self, drawn: Drawn, points: tuple[float, ...]) -> Outcome:
         """Stop where going on is worth less than its price."""
-        most = min(drawn.orders.shape[1], len(self.more_))
-        states, rights = self._seen(replace(drawn, orders=drawn.orders[:, :most]))
+        draws = min(drawn.orders.shape[1], len(self.more_))
+        states, rights = self._states_and_rights(replace(drawn, orders=drawn.orders[:, :draws]))
         terms = _terms(states.swapaxes(0, 1))
         places = [self.prices_.index(point) for point in points]
-        right = _picked(_values(terms, self.picks_[:most]), rights.T)
-        stops = _values(terms, self.more_[:most, places]) <= 0
+        right = _picked(_values(terms, self.picks_[:draws]), rights.T)
+        stops = _values(terms, self.more_[:draws, places]) <= 0
         stops[:, -1] = True
         return Outcome(np.argmax(stops, axis=1) + 1, right.T)
 
-    def _seen(self, drawn: Drawn) -> tuple[Floats, Floats]:
-        """Return the states, and how right are the best, the vote and the weighted vote. Both (orders, N, ...)."""
+    def _states_and_rights(self, drawn: Drawn) -> tuple[Floats, Floats]:
+        """Return the states, and whether best, vote and weighted vote are right, both of shape (orders, N, ...)."""
         chance = np.nan_to_num(self.evidence_.chance(drawn.in_pool["scores"]), nan=0.0)
-        own, count = chance[drawn.orders], np.arange(1, drawn.orders.shape[1] + 1)
-        best = np.maximum.accumulate(own, axis=1)
+        chances, count = chance[drawn.orders], np.arange(1, drawn.orders.shape[1] + 1)
+        best = np.maximum.accumulate(chances, axis=1)
         odds = np.clip(logit(np.clip(best, _TINY, 1 - _TINY)), -_FARTHEST, _FARTHEST) / _FARTHEST
-        states, rights = [odds, np.cumsum(own, axis=1) / count], [drawn.right_if_best()]
+        states, rights = [odds, np.cumsum(chances, axis=1) / count], [drawn.right_if_best()]
         if not self.voting_:
             return np.stack(states, axis=-1), np.stack(rights, axis=-1)
         answers, votes = drawn.answers, drawn.votes()
-        named, right = drawn.pool.answers[drawn.question], drawn.pool.correct[drawn.question]
-        leader = np.maximum.accumulate(np.where(own == best, count - 1, 0), axis=1)
+        answers_in_pool, correct = drawn.pool.answers[drawn.question], drawn.pool.correct[drawn.question]
+        leader = np.maximum.accumulate(np.where(chances == best, count - 1, 0), axis=1)
         of_best = np.take_along_axis(answers, leader, axis=1)
         same = (answers[:, None] == of_best[..., None]) & (count <= count[:, None])
         states += [votes.first / count, (votes.first - votes.second) / count]
         states.append(np.where(of_best >= 0, same.sum(axis=2), 0) / count)
-        rights += [votes.right, count_votes(named, right, drawn.orders, chance).right]
+        rights += [votes.right, count_votes(answers_in_pool, correct, drawn.orders, chance).right]
         return np.stack(states, axis=-1), np.stack(rights, axis=-1)
 
 
 def _terms(states: Floats) -> Floats:
     """Return 1, all states, and all products of two, of shape (..., terms)."""
     with_one = np.concatenate([np.ones((*states.shape[:-1], 1)), states], axis=-1)
-    first, second = np.triu_indices(with_one.shape[-1])
-    return np.asarray(with_one[..., first] * with_one[..., second], dtype=np.float64)
+    left, right = np.triu_indices(with_one.shape[-1])
+    return np.asarray(with_one[..., left] * with_one[..., right], dtype=np.float64)
 
 
-def _fitted(terms: Floats, targets: Floats, known: Floats, later: Floats) -> Floats:
+def _coefficients(terms: Floats, targets: Floats, weights: Floats, next_coefficients: Floats) -> Floats:
     """Return coefficients (parts, targets, terms) by least squares, drawn to those of the next draw.
 
-    Terms have the shape (questions, orders, terms), targets (targets, questions, orders), and `known`, of shape (parts,
-    questions), the weights of the questions in each part.
+    Terms have the shape (questions, orders, terms), and targets (targets, questions, orders). `weights`, of shape
+    (parts, questions), are those of the questions in each part.
     """
     orders = terms.shape[1]
-    squares = np.einsum("wq,qij->wij", known, np.einsum("qoi,qoj->qij", terms, terms)) / orders
-    products = np.einsum("wq,kqi->wki", known, np.einsum("kqo,qoi->kqi", targets, terms)) / orders
+    squares = np.einsum("wq,qij->wij", weights, np.einsum("qoi,qoj->qij", terms, terms)) / orders
+    products = np.einsum("wq,kqi->wki", weights, np.einsum("kqo,qoi->kqi", targets, terms)) / orders
     squares += _RIDGE * np.eye(terms.shape[-1])
-    found = np.linalg.solve(squares[:, None], (products + _RIDGE * later)[..., None])
-    return np.asarray(found[..., 0], dtype=np.float64)
+    solution = np.linalg.solve(squares[:, None], (products + _RIDGE * next_coefficients)[..., None])
+    return np.asarray(solution[..., 0], dtype=np.float64)
 
 
 def _values(terms: Floats, coefficients: Floats) -> Floats:

@@ -79,11 +79,11 @@ def right_if_best(scores: Floats, correct: Bools, orders: Ints) -> Floats:
     ranks = np.unique(np.where(np.isnan(scores), -np.inf, scores), return_inverse=True)[1]
     best, right, tied = np.full(len(orders), -1), np.zeros(len(orders)), np.zeros(len(orders))
     shares = np.empty(orders.shape[::-1])
-    for draw, drawn in enumerate(orders.T):
-        rank = ranks[drawn]
+    for draw, trajectories in enumerate(orders.T):
+        rank = ranks[trajectories]
         # What is better than the best so far begins anew, and what is as good joins.
         before, joins = rank <= best, rank >= best
-        right = right * before + joins * correct[drawn]
+        right = right * before + joins * correct[trajectories]
         tied = tied * before + joins
         best = np.maximum(best, rank)
         shares[draw] = right / tied
@@ -109,25 +109,25 @@ def count_votes(answers: Ints, correct: Bools, orders: Ints, weights: Floats | N
     `weights`, of shape (M,), are those of the votes in [0, 1], by default 1. They are rounded to 2^-40, so that sums do
     not depend on the order of the draws, and votes are counted in this unit.
     """
-    named, columns = numbered(answers), np.arange(len(orders))
-    share = right_of_answers(named, correct)
+    answer_numbers, columns = numbered(answers), np.arange(len(orders))
+    share_right = right_of_answers(answer_numbers, correct)
     # Single votes have the smallest type that can count them.
-    ones = np.ones(len(named), np.min_scalar_type(-len(named) - 1))
-    votes = ones if weights is None else np.rint(weights * _UNITS).astype(np.int64)
+    single_votes = np.ones(len(answer_numbers), np.min_scalar_type(-len(answer_numbers) - 1))
+    votes = single_votes if weights is None else np.rint(weights * _UNITS).astype(np.int64)
     # The last row is that of trajectories without an answer. A vote can have the weight 0, so none is -1.
-    rows = np.where(named < 0, len(share), named)
-    sums = np.full((len(share) + 1, len(orders)), -1, votes.dtype)
+    rows_of_trajectories = np.where(answer_numbers < 0, len(share_right), answer_numbers)
+    totals = np.full((len(share_right) + 1, len(orders)), -1, votes.dtype)
     first, second = (np.empty(orders.shape[::-1], votes.dtype) for _ in range(2))
     right = np.empty(first.shape)
-    for draw, drawn in enumerate(orders.T):
-        places = rows[drawn], columns
-        sums[places] = np.maximum(sums[places], 0) + votes[drawn]
-        most = sums[:-1].max(axis=0)
-        leads = sums[:-1] == most
+    for draw, trajectories in enumerate(orders.T):
+        places = rows_of_trajectories[trajectories], columns
+        totals[places] = np.maximum(totals[places], 0) + votes[trajectories]
+        highest = totals[:-1].max(axis=0)
+        leads = totals[:-1] == highest
         leaders = leads.sum(axis=0)
-        others = np.where(leads, -1, sums[:-1]).max(axis=0)
-        first[draw], second[draw] = most, np.where(leaders > 1, most, others)
-        right[draw] = np.where(most < 0, 0.0, share @ leads / leaders)
+        runner_up = np.where(leads, -1, totals[:-1]).max(axis=0)
+        first[draw], second[draw] = highest, np.where(leaders > 1, highest, runner_up)
+        right[draw] = np.where(highest < 0, 0.0, share_right @ leads / leaders)
     return Votes(np.maximum(first, 0).T, np.maximum(second, 0).T, right.T)
 
 

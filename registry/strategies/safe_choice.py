@@ -48,7 +48,7 @@ def studentised(values: Floats) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class Candidates:
-    """Settings of rules, the first of which draws one sample, and their results on calibration questions."""
+    """Variants of rules, and their results on calibration questions. The first one draws one sample."""
 
     cost: Floats
     """Mean samples, of shape (variants,)."""
@@ -86,14 +86,14 @@ class Candidates:
         largest = np.sort((centred @ weights).max(axis=0) if len(centred) else weights.sum(axis=0))
         return np.asarray(stdtrit(max(n - 1, 1), ndtr(largest)), dtype=np.float64)
 
-    def p_value(self, own: int) -> float:
+    def p_value(self, variant: int) -> float:
         """Return the probability that luck gives the best of all variants at least the evidence of a variant."""
-        above = len(self.luck) - int(np.searchsorted(self.luck, self.evidence[own]))
+        above = len(self.luck) - int(np.searchsorted(self.luck, self.evidence[variant]))
         return (above + 1) / (len(self.luck) + 1)
 
-    def interval(self, own: int) -> tuple[float, float]:
+    def interval(self, variant: int) -> tuple[float, float]:
         """Return the 95% interval of the gain of a variant. It holds for a variant that was chosen for its gain."""
-        n, gains = self.gains.shape[1], self.gains[own]
+        n, gains = self.gains.shape[1], self.gains[variant]
         half = float(np.quantile(self.luck, 0.975)) * float(gains.std(ddof=1)) / math.sqrt(n)
         return max(-1.0, float(gains.mean()) - half), min(1.0, float(gains.mean()) + half)
 
@@ -105,18 +105,18 @@ class Candidates:
         """
         critical = float(np.quantile(self.luck, 1 - delta))
         passed = [0]
-        for own in np.flatnonzero(self.evidence > critical):
-            against = [self.accuracy[own] - rival + loss for rival in self.rivals(own, self.accuracy)]
-            if own and (not against or studentised(np.stack(against)).min() > critical):
-                passed.append(int(own))
-        return sorted(passed, key=lambda each: (self.cost[each], each))
+        for variant in np.flatnonzero(self.evidence > critical):
+            against = [self.accuracy[variant] - rival + loss for rival in self.rivals(variant, self.accuracy)]
+            if variant and (not against or studentised(np.stack(against)).min() > critical):
+                passed.append(int(variant))
+        return sorted(passed, key=lambda variant: (self.cost[variant], variant))
 
     def best(self, safe: list[int], budget: float) -> int:
         """Return the cheapest of some variants within a budget that is hardly less accurate than the best of them.
 
         Hardly is half a standard error of the difference, or a fifth of a point.
         """
-        within = np.array([own for own in safe if self.cost[own] <= budget])
+        within = np.array([variant for variant in safe if self.cost[variant] <= budget])
         accuracy = self.accuracy[within]
         losses = accuracy[accuracy.mean(axis=1).argmax()] - accuracy
         allowed = losses.std(axis=1) / (2 * np.sqrt(losses.shape[1]))
@@ -127,7 +127,7 @@ class Candidates:
         """Return the variant whose gain has most evidence."""
         return int(self.evidence.argmax())
 
-    def rivals(self, own: int, accuracies: Floats) -> Iterator[Floats]:
+    def rivals(self, variant: int, accuracies: Floats) -> Iterator[Floats]:
         """Yield the accuracies of the fixed variants that cost no more than a variant.
 
         Between two numbers of samples, questions are divided at random between both. `accuracies` has the shape
@@ -136,11 +136,11 @@ class Candidates:
         for rule in np.unique(self.rule[self.rule >= 0]):
             family = np.flatnonzero(self.rule == rule)
             cost = self.cost[family]
-            within = int(np.count_nonzero(cost <= self.cost[own]))
+            within = int(np.count_nonzero(cost <= self.cost[variant]))
             # With one sample, all rules are the same.
-            yield from (accuracies[each] for each in family[1:within] if each != own)
-            if within < len(family) and (left := self.cost[own] - cost[within - 1]) > 0:
-                share = left / (cost[within] - cost[within - 1])
+            yield from (accuracies[member] for member in family[1:within] if member != variant)
+            if within < len(family) and (surplus := self.cost[variant] - cost[within - 1]) > 0:
+                share = surplus / (cost[within] - cost[within - 1])
                 yield (1 - share) * accuracies[family[within - 1]] + share * accuracies[family[within]]
 
 
@@ -158,7 +158,7 @@ class Rule:
 class SafeChoice(PoolStrategy):
     """Use the rule that is clearly not worse than one sample, nor than a fixed number of samples of its cost.
 
-    The rules are best-of-n, both votes and ``learned stopping``, in all variants of their curves, and all calibration
+    The rules are best-of-n, both votes and ``learned stopping``, in all variants of their curves. All calibration
     questions test them. What learns is tested on the half of the questions that it has not learned from. With
     probability 1 - `delta`, the accuracy on new questions is not below that of one sample, nor more than `loss` below
     that of any fixed n of equal cost. If no rule passes, it draws one sample, which keeps the promise by itself.
@@ -192,14 +192,14 @@ class SafeChoice(PoolStrategy):
             try:
                 built.tune(pool, Setting(self.most_))
                 swept = built.sweep(pool, Setting(self.most_))
-                rows, samples = [each.accuracy for each in swept], [each.samples for each in swept]
+                rows, samples = [answered.accuracy for answered in swept], [answered.samples for answered in swept]
                 if isinstance(built, LearnedStopping):
                     rows, samples = _crossed(built, pool, half, self.most_)
             except (DataError, PluginFailedError):  # It needs answers or scores, and there are none.
                 continue
             self.rules_ += _variants(name, built, self.most_)
-            cost += [float(each.mean()) for each in samples]
-            numbers += [number if each.fixed else -1 for each in swept]
+            cost += [float(counts.mean()) for counts in samples]
+            numbers += [number if answered.fixed else -1 for answered in swept]
             accuracy += rows
         self.candidates_ = Candidates(np.array(cost), np.array(numbers), np.stack(accuracy))
         self.safe_ = self.candidates_.safe(self.delta, self.loss) if len(cost) > 1 else [0]
@@ -211,8 +211,8 @@ class SafeChoice(PoolStrategy):
 
     def sweep(self, pool: Pool, setting: Setting) -> tuple[Answered, ...]:
         """Return the results of all rules that keep the promise; see :meth:`prmcal.PoolStrategy.sweep`."""
-        most = self._budget(setting)
-        safe = (self.rules_[each] for each in self.safe_ if self.candidates_.cost[each] <= most)
+        budget = self._budget(setting)
+        safe = (self.rules_[index] for index in self.safe_ if self.candidates_.cost[index] <= budget)
         return tuple(rule.strategy.answer(pool, rule.setting) for rule in safe)
 
     def needed(self, pool: Pool, drawn: Ints, setting: Setting) -> Ints:
@@ -233,26 +233,26 @@ class SafeChoice(PoolStrategy):
         return max(1.0, min(setting.samples, self.mean_samples or setting.samples))
 
 
-def _variants(name: str, rule: FixedBudget | LearnedStopping, most: int) -> Iterator[Rule]:
-    """Yield a rule in all variants of its curve."""
+def _variants(name: str, rule: FixedBudget | LearnedStopping, maximum: int) -> Iterator[Rule]:
+    """Yield the variants of a rule on its curve."""
     if isinstance(rule, FixedBudget):
         title = "best-of-" if name == "best-of-n" else f"{name} of "
-        yield from (Rule(f"{title}{count}", rule, Setting(int(count))) for count in curve_counts(most))
+        yield from (Rule(f"{title}{count}", rule, Setting(int(count))) for count in curve_counts(maximum))
         return
-    for point in rule.curve_points(Setting(most)):
-        own = copy(rule)
-        own.price = abs(point)
-        yield Rule(f"{name}, price = {own.price:.2g}", own, Setting(most))
+    for point in rule.curve_points(Setting(maximum)):
+        priced_rule = copy(rule)
+        priced_rule.price = abs(point)
+        yield Rule(f"{name}, price = {priced_rule.price:.2g}", priced_rule, Setting(maximum))
 
 
 def _crossed(
-    rule: LearnedStopping, pool: Pool, half: NDArray[np.integer], most: int
+    rule: LearnedStopping, pool: Pool, half: NDArray[np.integer], maximum: int
 ) -> tuple[list[Floats], list[Floats]]:
-    """Return accuracies and samples in all variants of a rule, for each question by what the other half has taught."""
-    accuracies, samples = np.empty((2, len(rule.curve_points(Setting(most))), pool.questions))
-    for own in (0, 1):
-        held, learned = np.flatnonzero(half == own), copy(rule)
-        learned.tune(pool.drawn(np.flatnonzero(half != own), slice(None)), Setting(most))
-        for place, answered in enumerate(learned.sweep(pool.drawn(held, slice(None)), Setting(most))):
-            accuracies[place, held], samples[place, held] = answered.accuracy, answered.samples
+    """Return accuracies and samples in all variants of a rule. A question is judged by a fit to the other half."""
+    accuracies, samples = np.empty((2, len(rule.curve_points(Setting(maximum))), pool.questions))
+    for tested_half in (0, 1):
+        tested, tuned_rule = np.flatnonzero(half == tested_half), copy(rule)
+        tuned_rule.tune(pool.drawn(np.flatnonzero(half != tested_half), slice(None)), Setting(maximum))
+        for place, answered in enumerate(tuned_rule.sweep(pool.drawn(tested, slice(None)), Setting(maximum))):
+            accuracies[place, tested], samples[place, tested] = answered.accuracy, answered.samples
     return list(accuracies), list(samples)

@@ -28,8 +28,8 @@ def samples_needed(probability: ArrayLike, target: ArrayLike) -> Floats:
 
 def adaptive_samples(probability: ArrayLike, target: ArrayLike, maximum: int) -> Ints:
     """Return min(ceil(N_IAS(p, C)), N_max), at least 1. Where p is NaN (too long for the PRM), return N_max."""
-    needed = np.ceil(samples_needed(probability, target) * (1 - _CEILING_TOLERANCE))
-    samples: Ints = np.clip(np.nan_to_num(needed, nan=maximum), 1, maximum).astype(np.int64)
+    rounded_up = np.ceil(samples_needed(probability, target) * (1 - _CEILING_TOLERANCE))
+    samples: Ints = np.clip(np.nan_to_num(rounded_up, nan=maximum), 1, maximum).astype(np.int64)
     return samples
 
 
@@ -40,8 +40,8 @@ def expansions_needed(rewards: ArrayLike, target: float, maximum: int) -> int:
     result is M_max, which is at least 1. C is in (0, 1).
     """
     chances = np.asarray(rewards, dtype=np.float64)
-    needed = samples_needed(chances.min(), target) / chances.size
-    ceiling = np.ceil(needed * (1 - _CEILING_TOLERANCE))
+    samples_of_each = samples_needed(chances.min(), target) / chances.size
+    ceiling = np.ceil(samples_of_each * (1 - _CEILING_TOLERANCE))
     return int(np.clip(np.nan_to_num(ceiling, nan=maximum), 1, maximum))
 
 
@@ -72,12 +72,12 @@ class BestOfNWithIAS(best_of.RanksByScore):
     def answer(self, pool: Pool, setting: Setting) -> Answered:
         """Compute the expectation in closed form; see :meth:`prmcal.PoolStrategy.answer`."""
         chances = pool.success if "success" in self.reads else pool.rewards
-        samples, most = adaptive_samples(chances, target_of(setting), setting.samples), setting.samples
-        own = (np.arange(len(samples)), samples - 1)
+        samples, maximum = adaptive_samples(chances, target_of(setting), setting.samples), setting.samples
+        at_samples = (np.arange(len(samples)), samples - 1)
         return Answered(
-            accuracy=best_of.best_of_each(self.scores_of(pool), pool.correct, most)[own],
+            accuracy=best_of.best_of_each(self.scores_of(pool), pool.correct, maximum)[at_samples],
             samples=samples.astype(np.float64),
-            pass_at_samples=best_of.pass_at_each(pool.correct, most)[own],
+            pass_at_samples=best_of.pass_at_each(pool.correct, maximum)[at_samples],
         )
 
 

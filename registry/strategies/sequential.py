@@ -84,8 +84,8 @@ class Outcome:
 class SequentialRule(strategy.PoolStrategy):
     """Draw one trajectory after another, and stop by a rule.
 
-    A subclass says in `follow` where it stops. The variants of its curve are its points: the values of the argument
-    that decides its budget. It names them in `budget`, or defines `point` and `curve_points`.
+    A subclass says in `follow` where it stops. Its curve has points, which are values of the argument that decides its
+    budget. It names them in `budget`, or defines `point` and `curve_points`.
     """
 
     budget: ClassVar[tuple[str, tuple[float, ...]]] = ("", ())
@@ -124,19 +124,19 @@ class SequentialRule(strategy.PoolStrategy):
         What the rule decides after t draws depends on the first t only, so those that are not drawn do no harm.
         """
         order = np.arange(setting.samples)[None]
-        found = np.minimum(drawn + 1, setting.samples)
+        counts = np.minimum(drawn + 1, setting.samples)
         for question in np.flatnonzero(drawn > 0):
-            one = Drawn(pool, int(question), order, self.reads)
-            stop = int(self.follow(one, (self.point(setting),)).stops[0, 0])
-            found[question] = min(stop, found[question])
-        return found
+            draws = Drawn(pool, int(question), order, self.reads)
+            stop = int(self.follow(draws, (self.point(setting),)).stops[0, 0])
+            counts[question] = min(stop, counts[question])
+        return counts
 
     def choose(self, pool: Pool, setting: strategy.Setting) -> int:
         """Return the answer that the rule gives after all of these; see :meth:`prmcal.PoolStrategy.choose`."""
         order, points = np.arange(pool.size)[None], (self.point(setting),)
 
-        def chance(graded: Pool) -> float:
-            return float(self.follow(Drawn(graded, 0, order, self.reads), points).right[0, -1])
+        def chance(graded_pool: Pool) -> float:
+            return float(self.follow(Drawn(graded_pool, 0, order, self.reads), points).right[0, -1])
 
         return strategy.most_probable(pool, chance)
 
@@ -150,10 +150,11 @@ class SequentialRule(strategy.PoolStrategy):
             accuracy[:, question] = block_means(outcome.right_at_stops(), pool.size)
             samples[:, question] = block_means(outcome.stops, pool.size)
             passed[:, question] = block_means(outcome.stops > drawn.first_right(), pool.size)
-        means = [mean_of_blocks(each)[0] for each in (samples, passed)]
+        means, errors = mean_of_blocks(accuracy)
+        samples, passed = mean_of_blocks(samples)[0], mean_of_blocks(passed)[0]
         return tuple(
-            strategy.Answered(accuracy=a, samples=n, pass_at_samples=p, order_error=e)
-            for a, e, n, p in zip(*mean_of_blocks(accuracy), *means, strict=True)
+            strategy.Answered(means[place], samples[place], passed[place], order_error=errors[place])
+            for place in range(len(points))
         )
 
 

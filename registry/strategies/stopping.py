@@ -15,7 +15,7 @@ from prmcal.registry.strategies.sequential import Drawn, Outcome, SequentialRule
 from prmcal.remembered import remembered
 
 _SMALLEST_SPREAD = 1e-9
-_THRESHOLDS = tuple(float(each) for each in expit(np.linspace(-5, 8, 27)))
+_THRESHOLDS = tuple(float(threshold) for threshold in expit(np.linspace(-5, 8, 27)))
 _CONFIDENCES = tuple(float(1 - error) for error in np.geomspace(0.6, 1e-12, 24))
 
 
@@ -38,16 +38,16 @@ class ScoreEvidence:
         the trajectory was too long for the PRM, is left out. scikit-learn has these labels inside of a
         CalibratedClassifierCV only.
         """
-        read = np.isfinite(scores)
-        values, graded = scores[read].astype(np.float64), correct[read]
-        right = int(graded.sum())
-        wrong = len(graded) - right
-        level = float(logit((right + 1) / (right + wrong + 2)))
+        is_scored = np.isfinite(scores)
+        values, is_right = scores[is_scored].astype(np.float64), correct[is_scored]
+        right_count = int(is_right.sum())
+        wrong_count = len(is_right) - right_count
+        level = float(logit((right_count + 1) / (right_count + wrong_count + 2)))
         middle, spread = (float(values.mean()), float(values.std())) if len(values) else (0.0, 0.0)
         if spread < _SMALLEST_SPREAD:
             return cls(0.0, level)
         inputs = np.stack([(values - middle) / spread, np.ones(len(values))], axis=1)
-        labels = np.where(graded, (right + 1) / (right + 2), 1 / (wrong + 2))
+        labels = np.where(is_right, (right_count + 1) / (right_count + 2), 1 / (wrong_count + 2))
         (slope, offset), _ = fit_logistic(inputs, labels, np.ones(len(values)), np.array([0.0, level]), 0.0)
         if slope <= 0:
             return cls(0.0, level)
@@ -89,7 +89,7 @@ class AdaptiveConsistency(SequentialRule):
     """Stop when the leading answer is the majority of the two leading ones with a given confidence.
 
     After each sample, v1 and v2 are the votes of the leader and of the runner-up. Stop when P(X > 1/2) is at least the
-    confidence, where X has the law Beta(v1 + 1, v2 + 1). Answer with the most frequent answer. Trajectories without an
+    confidence, where X ~ Beta(v1 + 1, v2 + 1). Answer with the most frequent answer. Trajectories without an
     answer are drawn, but do not vote.
     """
 
@@ -133,9 +133,9 @@ class EarlyStoppingSelfConsistency(SequentialRule):
 
 
 @remembered
-def _doubt(most: int) -> Floats:
-    """P(X <= 1/2) for 0, 1, ..., `most` votes v1 and v2."""
-    votes = np.arange(most + 1)
+def _doubt(maximum: int) -> Floats:
+    """P(X <= 1/2) for 0, 1, ..., `maximum` votes v1 and v2."""
+    votes = np.arange(maximum + 1)
     return np.asarray(betainc(votes[:, None] + 1, votes + 1, 0.5), dtype=np.float64)
 
 

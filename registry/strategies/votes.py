@@ -46,8 +46,8 @@ def _over_orders(pool: Pool, weights: Floats | None, counts: Ints) -> tuple[Floa
     orders = first_draws(pool.size, int(counts.max()))
     means = np.empty((pool.questions, len(counts), len(orders) // pool.size))
     for question in range(pool.questions):
-        own = None if weights is None else weights[question]
-        votes = count_votes(pool.answers[question], pool.correct[question], orders, own)
+        question_weights = None if weights is None else weights[question]
+        votes = count_votes(pool.answers[question], pool.correct[question], orders, question_weights)
         means[question] = block_means(votes.right.T[counts - 1], pool.size)
     accuracy, error = mean_of_blocks(means)
     return accuracy, np.where(counts < pool.size, error, 0.0)
@@ -64,43 +64,43 @@ def majority_of_n(answers: Ints, correct: Bools, count: int) -> Floats:
     Answers, as numbers or -1 for none, and correctness have the shape (questions, M), and the result (questions,). n is
     in [1, M].
     """
-    return np.array([_majority(*each, count) for each in zip(answers, correct, strict=True)])
+    return np.array([_majority(*row, count) for row in zip(answers, correct, strict=True)])
 
 
 def _majority(answers: Ints, correct: Bools, count: int) -> float:
     names, index, sizes = np.unique(answers, return_inverse=True, return_counts=True)
-    right = np.bincount(index, correct) / sizes
+    share_right = np.bincount(index, correct) / sizes
     total = 0.0
     log_all = _log_choose(len(answers), count)
-    for own in np.flatnonzero((names >= 0) & (right > 0)):
-        others = [(int(size), bool(name >= 0)) for name, size in zip(names, sizes, strict=True)]
-        del others[own]
-        for votes in range(1, min(int(sizes[own]), count) + 1):
-            log_ways = _log_choose(int(sizes[own]), votes) - log_all
-            total += right[own] * _shared_wins(others, votes, count - votes, log_ways)
+    for answer in np.flatnonzero((names >= 0) & (share_right > 0)):
+        other_sizes = [(int(size), bool(name >= 0)) for name, size in zip(names, sizes, strict=True)]
+        del other_sizes[answer]
+        for votes in range(1, min(int(sizes[answer]), count) + 1):
+            log_ways = _log_choose(int(sizes[answer]), votes) - log_all
+            total += share_right[answer] * _shared_wins(other_sizes, votes, count - votes, log_ways)
     return min(total, 1.0)
 
 
-def _shared_wins(others: list[tuple[int, bool]], votes: int, rest: int, log_ways: float) -> float:
-    """The number of ways to draw `rest` other trajectories so that no answer has more than `votes` votes.
+def _shared_wins(other_sizes: list[tuple[int, bool]], votes: int, others: int, log_ways: float) -> float:
+    """The number of ways to draw `others` other trajectories so that no answer has more than `votes` votes.
 
     Each way is divided by its number of winners. `ways[ties, drawn]` holds scaled counts, since binomials overflow.
     """
-    ways = np.zeros((rest // votes + 1, rest + 1))
+    ways = np.zeros((others // votes + 1, others + 1))
     ways[0, 0] = 1.0
-    for size, votes_count in others:
-        most = min(size, rest, votes - 1 if votes_count else size)
-        chosen = comb(size, np.arange(most + 1))
-        added = np.zeros_like(ways)
-        for drawn, each in enumerate(chosen):
-            added[:, drawn:] += each * ways[:, : rest + 1 - drawn]
-        if votes_count and size >= votes and rest >= votes:
-            added[1:, votes:] += comb(size, votes) * ways[:-1, : rest + 1 - votes]
-        scale = added.max()
+    for size, has_votes in other_sizes:
+        most_drawn = min(size, others, votes - 1 if has_votes else size)
+        combinations = comb(size, np.arange(most_drawn + 1))
+        new_ways = np.zeros_like(ways)
+        for drawn, combination in enumerate(combinations):
+            new_ways[:, drawn:] += combination * ways[:, : others + 1 - drawn]
+        if has_votes and size >= votes and others >= votes:
+            new_ways[1:, votes:] += comb(size, votes) * ways[:-1, : others + 1 - votes]
+        scale = new_ways.max()
         if scale == 0.0:
             return 0.0
-        ways, log_ways = added / scale, log_ways + float(np.log(scale))
-    shares = ways[:, rest] / np.arange(1, len(ways) + 1)
+        ways, log_ways = new_ways / scale, log_ways + float(np.log(scale))
+    shares = ways[:, others] / np.arange(1, len(ways) + 1)
     return float(shares.sum() * np.exp(log_ways))
 
 

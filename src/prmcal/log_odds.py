@@ -15,8 +15,8 @@ LEAST = 1e-7
 
 def log_odds(probabilities: "ArrayLike", least: float = LEAST) -> "Floats":
     """Return log(p / (1 - p)) of probabilities in [0, 1], which are kept `least` off 0 and 1. NaN stays NaN."""
-    kept = np.clip(np.asarray(probabilities, dtype=np.float64), least, 1 - least)
-    return np.asarray(np.log(kept) - np.log1p(-kept))
+    clipped = np.clip(np.asarray(probabilities, dtype=np.float64), least, 1 - least)
+    return np.asarray(np.log(clipped) - np.log1p(-clipped))
 
 
 def probability(log_odds: "ArrayLike") -> "Floats":

@@ -5,7 +5,7 @@ counted alike by all rules that answer with the most frequent answer, and the cu
 the rule itself. The functions that do this work get the values of one question, which are small. Their results are
 large, and are kept as long as there is room.
 
-:func:`kept` compares the weights of a bootstrap by identity. Metrics of the same questions are given the same ones.
+:func:`reuse_last` compares the weights of a bootstrap by identity. Metrics of the same questions get the same ones.
 """
 
 import pickle
@@ -30,7 +30,7 @@ LIMIT = 384 * 2**20
 _DIGEST_BYTES = 20
 _SMALL_BYTES = 500
 """The bytes of an entry besides its arrays."""
-_KEPT = 3
+_LAST_RESULTS = 3
 """Results that a function keeps at most, such as those for a bootstrap and for ones."""
 
 
@@ -38,12 +38,12 @@ class Memory:
     """Results by the functions and arguments that they come from. The least recently used ones are forgotten first.
 
     Several threads may use it. Two that need the same result at the same time both compute it. All results may take
-    `limit` bytes together, and they take `taken`. A larger result is not kept.
+    `limit` bytes together, and they take `used_bytes`. A larger result is not kept.
     """
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
-        self.taken = 0
+        self.used_bytes = 0
         self._results: OrderedDict[Hashable, tuple[object, int]] = OrderedDict()
         self._lock = Lock()
 
@@ -53,18 +53,18 @@ class Memory:
             if key in self._results:
                 self._results.move_to_end(key)
                 return cast(R, self._results[key][0])
-        result = compute()
+        value = compute()
         size = _SMALL_BYTES
-        for array in _arrays_in(result):
+        for array in _arrays_in(value):
             array.flags.writeable = False
             size += array.base.nbytes if isinstance(array.base, np.ndarray) else array.nbytes
         with self._lock:
             if size <= self.limit and key not in self._results:
-                self._results[key] = result, size
-                self.taken += size
-            while self.taken > self.limit:
-                self.taken -= self._results.popitem(last=False)[1][1]
-        return result
+                self._results[key] = value, size
+                self.used_bytes += size
+            while self.used_bytes > self.limit:
+                self.used_bytes -= self._results.popitem(last=False)[1][1]
+        return value
 
 
 _memory = Memory(LIMIT)
@@ -80,29 +80,29 @@ def remembered(function: Callable[P, R], memory: Memory = _memory) -> Callable[P
     """
 
     @wraps(function)
-    def known(*args: P.args, **kwargs: P.kwargs) -> R:
+    def recall_or_compute(*args: P.args, **kwargs: P.kwargs) -> R:
         key = function, content_digest(args, tuple(sorted(kwargs.items())))
         return memory.recall(key, lambda: function(*args, **kwargs))
 
-    return known
+    return recall_or_compute
 
 
-def kept(function: Callable[[Floats], R]) -> Callable[[Floats], R]:
+def reuse_last(function: Callable[[Floats], R]) -> Callable[[Floats], R]:
     """Let a function of weights keep its last results for weights that are read-only, as those of a bootstrap are.
 
     All metrics of the same questions get the same array of such weights, and the same array of ones. So a metric and
     its corrected form compute what they share once. A result must not be changed.
     """
-    last: list[tuple[Floats, R]] = []
+    last_results: list[tuple[Floats, R]] = []
 
     def called(weights: Floats) -> R:
-        for given, result in last:
-            if given is weights:
-                return result
-        result = function(weights)
+        for last_weights, value in last_results:
+            if last_weights is weights:
+                return value
+        value = function(weights)
         if not weights.flags.writeable:
-            last[:] = [*last[1 - _KEPT :], (weights, result)]
-        return result
+            last_results[:] = [*last_results[1 - _LAST_RESULTS :], (weights, value)]
+        return value
 
     return called
 
@@ -116,12 +116,12 @@ def content_digest(*values: object) -> bytes:
     return blake2b(pickle.dumps(values, protocol=4), digest_size=_DIGEST_BYTES).digest()
 
 
-def _arrays_in(result: object) -> Iterator[NDArray[Any]]:
-    if isinstance(result, np.ndarray):
-        yield result
-    elif isinstance(result, tuple):
-        for each in result:
-            yield from _arrays_in(each)
-    elif is_dataclass(result) and not isinstance(result, type):
-        for each in fields(result):
-            yield from _arrays_in(getattr(result, each.name))
+def _arrays_in(value: object) -> Iterator[NDArray[Any]]:
+    if isinstance(value, np.ndarray):
+        yield value
+    elif isinstance(value, tuple):
+        for entry in value:
+            yield from _arrays_in(entry)
+    elif is_dataclass(value) and not isinstance(value, type):
+        for field in fields(value):
+            yield from _arrays_in(getattr(value, field.name))

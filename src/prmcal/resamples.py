@@ -3,7 +3,7 @@
 import numpy as np
 
 from prmcal.arrays import Floats
-from prmcal.remembered import kept
+from prmcal.remembered import reuse_last
 
 _BITS = 52
 """The bits of the sums of one part. A float64 has 53."""
@@ -20,26 +20,26 @@ def weighted_totals(weights: Floats, totals: Floats) -> Floats:
     have the shape (questions, ...), and the result (resamples, ...).
     """
     columns = totals.reshape(len(totals), -1)
-    most = _most(weights)
+    largest_total = _largest_total(weights)
     with np.errstate(invalid="ignore"):  # What is not finite is refused by those who check a result.
-        high = _rounded(columns, most)
+        high = _rounded(columns, largest_total)
         low = columns - high
-        found = weights @ high
+        sums = weights @ high
         if low.any():
-            found += weights @ _rounded(low, most)
-    return np.asarray(found.reshape(len(weights), *totals.shape[1:]), dtype=np.float64)
+            sums += weights @ _rounded(low, largest_total)
+    return np.asarray(sums.reshape(len(weights), *totals.shape[1:]), dtype=np.float64)
 
 
-def _rounded(columns: Floats, most: float) -> Floats:
-    """Round each column so that sums of values, `most` of them at most, have 52 bits."""
+def _rounded(columns: Floats, largest_total: float) -> Floats:
+    """Round each column so that sums of at most `largest_total` values have 52 bits."""
     largest = np.abs(columns).max(axis=0, initial=0.0)
-    exponent = np.frexp(largest)[1] + np.frexp(most)[1] - _BITS
+    exponent = np.frexp(largest)[1] + np.frexp(largest_total)[1] - _BITS
     unit = np.ldexp(1.0, np.maximum(exponent, -1000))
     rounded: Floats = np.rint(columns / unit) * unit
     return rounded
 
 
-@kept
-def _most(weights: Floats) -> float:
+@reuse_last
+def _largest_total(weights: Floats) -> float:
     """Return the largest sum of the weights of a resample."""
     return float((weights @ np.ones(weights.shape[1])).max(initial=0.0))

@@ -18,13 +18,7 @@ from prmcal.registry.contracts.calibrator import Calibrator, ScoredPrefixes
 from prmcal.registry.contracts.models import PRM
 from prmcal.registry.contracts.plugin import Count, FinitePositive, Seed, ShareOrZero
 from prmcal.registry.messages import file_sha256, reading
-from prmcal.registry.models.checkpoints import (
-    chosen_layers,
-    folder_here,
-    is_hub_id,
-    read_config,
-    resolve_checkpoint,
-)
+from prmcal.registry.models.checkpoints import chosen_layers, folder_here, is_hub_id, read_config, resolve_checkpoint
 from prmcal.registry.prms.qwen import QwenPRM
 from prmcal.registry.prms.transformers import TransformersPRM
 
@@ -57,9 +51,7 @@ TargetModules = Annotated[
     Field(min_length=1, description="a list of names, such as ['q_proj', 'v_proj']"),
 ]
 Quantiles = Annotated[
-    tuple[float, ...],
-    Field(min_length=1, description="levels that ascend within (0, 1)"),
-    AfterValidator(_ascending),
+    tuple[float, ...], Field(min_length=1, description="levels that ascend within (0, 1)"), AfterValidator(_ascending)
 ]
 
 _CARD_FILE = "calibrator.json"
@@ -153,7 +145,7 @@ class QuantileLora(Calibrator):
         self.check_calibration_data(features, k, n)
         prm, rates = transformers_prm(features.prm), np.asarray(k, dtype=np.float64) / n
         settings = {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
-        rows = [[each.question, *each.steps] for each in features.prefixes]
+        rows = [[prefix.question, *prefix.steps] for prefix in features.prefixes]
         decisive = [prm.identity(), settings, self.levels, rows, k.tolist(), n.tolist()]
         fit = hashlib.sha256(json.dumps(decisive, sort_keys=True).encode()).hexdigest()
         self.adapter_, self.config_, steps = fit_adapter(
@@ -164,7 +156,7 @@ class QuantileLora(Calibrator):
             "prm": _plain(prm.identity()),
             "arguments": _plain(settings),
             "rows": len(k),
-            "questions": len({each.question for each in features.prefixes}),
+            "questions": len({prefix.question for prefix in features.prefixes}),
             "steps": steps,
         }
         return self.compared(features, rates)
@@ -237,11 +229,11 @@ class QuantileLora(Calibrator):
 
     def _check_prm(self, prm: PRM) -> None:
         # A PRM may rank with other markers than those that it is calibrated with.
-        fitted, given = (_plain(each) for each in (self.card_["prm"], prm.identity()))
-        for identity in (fitted, given):
+        old, new = _plain(self.card_["prm"]), _plain(prm.identity())
+        for identity in (old, new):
             identity.get("arguments", {}).pop("markers", None)
-        if differing := [key for key in sorted(fitted | given) if fitted.get(key) != given.get(key)]:
-            changes = (f"{key} was {fitted.get(key)!r} and is {given.get(key)!r}" for key in differing)
+        if differing := [key for key in sorted(old | new) if old.get(key) != new.get(key)]:
+            changes = (f"{key} was {old.get(key)!r} and is {new.get(key)!r}" for key in differing)
             raise PluginFailedError(
                 f"The calibrator was fitted to another PRM: {'; '.join(changes)}. Fit it to this PRM."
             )
@@ -250,16 +242,15 @@ class QuantileLora(Calibrator):
         """The PRM with the adapter. It is kept while both are the same, since a search predicts many times."""
         from prmcal.registry.calibrators.lora.model import adapted, quantile_model
 
-        kept = self.__dict__.get("_kept")
-        if kept is None or kept[0] is not prm.modules or kept[1] is not self.adapter_:
+        modules, adapter, model = vars(self).get("_cache", (None, None, None))
+        if model is None or modules is not prm.modules or adapter is not self.adapter_:
             model = adapted(quantile_model(prm, len(self.levels)), self.config_, self.adapter_)
-            kept = self._kept = (prm.modules, self.adapter_, model)
-        found: PeftModel = kept[2]
-        return found
+            self._cache = (prm.modules, self.adapter_, model)
+        return model
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out the model. A copy attaches its adapter again."""
-        return {name: value for name, value in vars(self).items() if name != "_kept"}
+        return {name: value for name, value in vars(self).items() if name != "_cache"}
 
 
 def transformers_prm(prm: PRM) -> TransformersPRM:
@@ -326,7 +317,7 @@ class QuantileAdapter(QuantileLora):
     @property
     def checkpoints(self) -> tuple[str, ...]:
         """The adapters that are read from the hub."""
-        return tuple(each for each in self._adapters if not Path(each).expanduser().is_dir())
+        return tuple(adapter for adapter in self._adapters if not Path(adapter).expanduser().is_dir())
 
     def arguments_for(self, llm: str) -> dict[str, Any] | None:
         """Return the adapter of one LLM. Raise a PluginFailedError if it has none."""
@@ -341,11 +332,11 @@ class QuantileAdapter(QuantileLora):
 
     def identity(self) -> dict[str, Any]:
         """Return the identity, with the hashes of the adapter's files in place of their path."""
-        known = super().identity()
-        arguments = {name: value for name, value in known["arguments"].items() if name != "adapter"}
+        identity = super().identity()
+        arguments = {name: value for name, value in identity["arguments"].items() if name != "adapter"}
         hashes = [{name: file_sha256(_folder(adapter) / name) for name in _FILES} for adapter in self._adapters]
         of_llms = dict(zip(self.adapter, hashes, strict=True)) if isinstance(self.adapter, dict) else None
-        return {**known, "arguments": arguments, "files": of_llms or hashes[0]}
+        return {**identity, "arguments": arguments, "files": of_llms or hashes[0]}
 
     def fit(self, features: ScoredPrefixes, k: Ints, n: Ints) -> Self:
         """Read the adapter and measure its loss on the data; see :meth:`prmcal.Calibrator.fit`."""
@@ -370,11 +361,7 @@ class QuantileAdapter(QuantileLora):
             raise PluginFailedError("It has an adapter for each LLM. Give 'adapter' the one of this LLM.")
         self.adapter_, self.config_ = read_published_adapter(_folder(self.adapter), len(self.levels))
         identity = json.loads(json.dumps(prm.identity()))
-        self.card_ = {
-            "what": _WHAT_ELSEWHERE,
-            "prm": identity,
-            "arguments": {"quantiles": list(self.quantiles)},
-        }
+        self.card_ = {"what": _WHAT_ELSEWHERE, "prm": identity, "arguments": {"quantiles": list(self.quantiles)}}
         return self
 
     @property

@@ -89,14 +89,14 @@ def export_checkpoint(
     (folder / "calibrator.json").write_text(
         json.dumps({**card, "reward_level": level}, sort_keys=True, indent=1) + "\n"
     )
-    known = prm.checkpoint if not Path(prm.checkpoint).exists() else Path(prm.checkpoint).name
+    prm_name = prm.checkpoint if not Path(prm.checkpoint).exists() else Path(prm.checkpoint).name
     rows = f" on {card['rows']:,} prefixes of {card['questions']:,} questions" if "rows" in card else ""
     text = _CARD.read_text(encoding="utf-8").format(
-        name=known.removeprefix("nano:").rpartition("/")[2],
-        prm=known,
+        name=prm_name.removeprefix("nano:").rpartition("/")[2],
+        prm=prm_name,
         plugin=prm.plugin_name or "qwen",
         trained_on=rows,
-        levels=", ".join(f"{each:g}" for each in levels),
+        levels=", ".join(f"{level:g}" for level in levels),
         reward="the median" if level == 0.5 else f"the {level:g}-quantile",
         count=len(levels),
         max_tokens=prm.max_tokens,
@@ -144,10 +144,10 @@ def read_published_adapter(folder: Path, quantiles: int) -> tuple[dict[str, torc
         raise PluginFailedError(
             f"{folder} has more than low-rank updates of linear layers: {', '.join([*foreign, *special][:3])}."
         )
-    found = weights[_LAST].shape[0] if _LAST in weights else 0
-    if found != quantiles:
+    outputs = weights[_LAST].shape[0] if _LAST in weights else 0
+    if outputs != quantiles:
         raise PluginFailedError(
-            f"{folder} updates {found or 'no'} outputs of the head's last layer, {_LAST}, but there are {quantiles} "
+            f"{folder} updates {outputs or 'no'} outputs of the head's last layer, {_LAST}, but there are {quantiles} "
             "quantiles. Set 'quantiles' to the levels that the adapter was trained for."
         )
     renamed = {name.replace(_HEAD, f"{_HEAD}layers."): weight for name, weight in weights.items()}
@@ -173,9 +173,9 @@ def seal(checkpoint: Path, fit: str) -> None:
 
 def newest_whole(folder: Path, fit: str) -> Path | None:
     """Return the newest complete checkpoint of a fit, or None. All other checkpoints in the folder are removed."""
-    found = sorted(folder.glob("checkpoint-*"), key=_step, reverse=True)
-    newest = next((checkpoint for checkpoint in found if _is_whole(checkpoint, fit)), None)
-    for checkpoint in found:
+    checkpoints = sorted(folder.glob("checkpoint-*"), key=_step, reverse=True)
+    newest = next((checkpoint for checkpoint in checkpoints if _is_whole(checkpoint, fit)), None)
+    for checkpoint in checkpoints:
         if checkpoint != newest:
             shutil.rmtree(checkpoint, ignore_errors=True)
     return newest

@@ -15,14 +15,8 @@ from torch import Tensor
 
 from prmcal.arrays import Bools, Floats, Ints
 from prmcal.errors import PluginFailedError
-from prmcal.registry.calibrators.lora.model import (
-    ADAPTER,
-    adapted,
-    lora_config,
-    quantile_model,
-    recompute_if_large,
-)
-from prmcal.registry.calibrators.lora.training import Parts, RowLoss, isolated, train
+from prmcal.registry.calibrators.lora.model import ADAPTER, adapted, lora_config, quantile_model, recompute_if_large
+from prmcal.registry.calibrators.lora.training import Passes, RowLoss, isolated, train
 from prmcal.registry.contracts.calibrator import FitSupport
 from prmcal.registry.contracts.data import Prefix
 from prmcal.registry.models.memory import in_halves
@@ -74,8 +68,8 @@ def fit_adapter(
     other fits are ignored.
     """
     base, sequences = quantile_model(prm, len(levels)), token_ids(prm, prefixes)
-    whole = settings["batches"] == "trajectories"
-    units = trajectories_of(prefixes) if whole else list(np.arange(len(prefixes))[:, None])
+    by_trajectory = settings["batches"] == "trajectories"
+    units = trajectories_of(prefixes) if by_trajectory else list(np.arange(len(prefixes))[:, None])
     epochs = plan_batches(units, settings["batch_size"], settings["epochs"], settings["seed"])
     batches = [batch for epoch in epochs for batch in epoch]
     recompute_if_large(base)
@@ -87,7 +81,7 @@ def fit_adapter(
         train(
             model,
             prm.tokenizer,
-            lambda number: batch_parts(batches[number], prefixes, sequences, rates, prm),
+            lambda number: batch_passes(batches[number], prefixes, sequences, rates, prm),
             row_loss(settings["loss"], levels),
             [len(epoch) for epoch in epochs],
             settings,
@@ -98,23 +92,19 @@ def fit_adapter(
     return {name: weight.detach().cpu().clone() for name, weight in trained.items()}, config, len(batches)
 
 
-def batch_parts(
-    rows: Ints,
-    prefixes: Sequence[Prefix],
-    sequences: Sequence[Sequence[int]],
-    rates: Floats,
-    prm: TransformersPRM,
-) -> Parts:
+def batch_passes(
+    rows: Ints, prefixes: Sequence[Prefix], sequences: Sequence[Sequence[int]], rates: Floats, prm: TransformersPRM
+) -> Passes:
     """Return the forward passes of a batch. Each prefix has the weight one over the batch size."""
-    parts: Parts = []
-    chosen = [sequences[row] for row in rows]
-    for trees in pack([prefixes[row] for row in rows], chosen, prm):
-        inputs, places, taken = collate(chosen, trees, prm)
-        target = np.zeros(taken.shape, dtype=np.float32)
-        target[taken] = rates[rows[places]]
-        weight = np.where(taken, 1.0 / len(rows), 0.0).astype(np.float32)
-        parts.append({"inputs": inputs, "target": torch.from_numpy(target), "weight": torch.from_numpy(weight)})
-    return parts
+    passes: Passes = []
+    batch_sequences = [sequences[row] for row in rows]
+    for trees in pack([prefixes[row] for row in rows], batch_sequences, prm):
+        inputs, places, is_taken = collate(batch_sequences, trees, prm)
+        target = np.zeros(is_taken.shape, dtype=np.float32)
+        target[is_taken] = rates[rows[places]]
+        weight = np.where(is_taken, 1.0 / len(rows), 0.0).astype(np.float32)
+        passes.append({"inputs": inputs, "target": torch.from_numpy(target), "weight": torch.from_numpy(weight)})
+    return passes
 
 
 def row_loss(name: str, levels: Sequence[float]) -> RowLoss:
@@ -129,17 +119,17 @@ def mean_loss(predicted: Floats, rates: Floats, levels: Sequence[float], name: s
 
 def token_ids(prm: TransformersPRM, prefixes: Sequence[Prefix]) -> list[tuple[int, ...]]:
     """Return the token ids of each prefix as the PRM reads it. Raises a PluginFailedError if one is too long for it."""
-    read = {prefix: prm.prefix_ids(prefix.question, prefix.steps) for prefix in set(prefixes)}
-    found = []
+    ids_by_prefix = {prefix: prm.prefix_ids(prefix.question, prefix.steps) for prefix in set(prefixes)}
+    sequences = []
     for prefix in prefixes:
-        ids = read[prefix]
+        ids = ids_by_prefix[prefix]
         if ids is None:
             raise PluginFailedError(
                 f"A prefix of {len(prefix.steps)} steps is longer than the {prm.max_tokens} tokens that the PRM reads. "
                 "Leave out prefixes with the flag 'over_long'."
             )
-        found.append(ids)
-    return found
+        sequences.append(ids)
+    return sequences
 
 
 def trajectories_of(prefixes: Sequence[Prefix]) -> list[Ints]:
@@ -148,7 +138,7 @@ def trajectories_of(prefixes: Sequence[Prefix]) -> list[Ints]:
     for row, (before, prefix) in enumerate(pairwise(prefixes), start=1):
         if prefix.question != before.question or prefix.steps[: len(before.steps)] != before.steps:
             starts.append(row)
-    return [np.arange(a, b) for a, b in zip(starts, [*starts[1:], len(prefixes)], strict=True)]
+    return [np.arange(start, end) for start, end in zip(starts, [*starts[1:], len(prefixes)], strict=True)]
 
 
 def plan_batches(units: Sequence[Ints], batch_size: int, epochs: int, seed: int) -> list[list[Ints]]:
@@ -179,7 +169,7 @@ def pack(prefixes: Sequence[Prefix], sequences: Sequence[Sequence[int]], prm: Tr
     runs = [[order[place] for place in run] for run in trajectories_of(ordered)]
     trajectories = [TokenizedTrajectory.of([tuple(sequences[index]) for index in run]) for run in runs]
     passes = pack_trajectories(trajectories, prm.tree_tokens, prm.batch_tokens, _LEAST_SHARE)
-    return [[[index for run in tree for index in runs[run]] for tree in each] for each in passes]
+    return [[[index for run in tree for index in runs[run]] for tree in one_pass] for one_pass in passes]
 
 
 def collate(
@@ -194,13 +184,13 @@ def collate(
     built = [build_token_tree([sequences[index] for index in tree]) for tree in trees]
     slots = max(len(tree) for tree in trees)
     leaves = np.zeros((len(trees), slots), dtype=np.int64)
-    taken = np.zeros((len(trees), slots), dtype=np.bool_)
+    is_taken = np.zeros((len(trees), slots), dtype=np.bool_)
     for number, tree in enumerate(built):
         leaves[number, : len(tree.leaves)] = tree.leaves
-        taken[number, : len(tree.leaves)] = True
+        is_taken[number, : len(tree.leaves)] = True
     inputs = collate_token_trees(built, pad_id=0, dtype=weights.dtype, device=weights.device)
     inputs["leaves"] = torch.from_numpy(leaves).to(weights.device)
-    return inputs, np.concatenate([np.asarray(tree, dtype=np.int64) for tree in trees]), taken
+    return inputs, np.concatenate([np.asarray(tree, dtype=np.int64) for tree in trees]), is_taken
 
 
 def predict_log_odds(model: PeftModel, prm: TransformersPRM, prefixes: Sequence[Prefix], quantiles: int) -> Floats:
@@ -209,13 +199,13 @@ def predict_log_odds(model: PeftModel, prm: TransformersPRM, prefixes: Sequence[
     number = {prefix: index for index, prefix in enumerate(distinct)}
     rows = np.array([number[prefix] for prefix in prefixes], dtype=np.int64)
     sequences = token_ids(prm, distinct)
-    found = np.empty((len(distinct), quantiles))
+    log_odds = np.empty((len(distinct), quantiles))
 
     def predict(trees: Sequence[Sequence[int]]) -> None:
-        inputs, places, taken = collate(sequences, trees, prm)
+        inputs, places, is_taken = collate(sequences, trees, prm)
         with torch.inference_mode():
-            found[places] = model(**inputs).double().cpu().numpy()[taken]
+            log_odds[places] = model(**inputs).double().cpu().numpy()[is_taken]
 
     for trees in pack(distinct, sequences, prm):
         in_halves(predict, trees, lambda _: None)
-    return found[rows]
+    return log_odds[rows]

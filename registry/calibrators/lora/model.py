@@ -38,22 +38,22 @@ class QuantileHead(nn.Module):
 
     def __init__(self, head: nn.Module, log_odds: LogOdds, quantiles: int) -> None:
         super().__init__()
-        *earlier, last = _flat(head)
-        if not isinstance(last, nn.Linear):
+        *earlier, last_layer = _flat(head)
+        if not isinstance(last_layer, nn.Linear):
             raise PluginFailedError(
                 "The PRM's head must be a torch Linear, or a Sequential that ends in one, to get one output per "
                 f"quantile. It is a {type(head).__name__}"
-                + (f" that ends in a {type(last).__name__}." if earlier else ".")
+                + (f" that ends in a {type(last_layer).__name__}." if earlier else ".")
             )
-        combination = linear_form(log_odds, last)
+        combination = linear_form(log_odds, last_layer)
         self.quantiles = quantiles
         self.log_odds = None if combination else log_odds
-        self.outputs = 1 if combination else last.out_features
-        weight = last.weight.detach()
-        bias: Tensor | None = None if last.bias is None else last.bias.detach()
+        self.outputs = 1 if combination else last_layer.out_features
+        weight = last_layer.weight.detach()
+        bias: Tensor | None = None if last_layer.bias is None else last_layer.bias.detach()
         if combination:
             weight, bias = _combine(weight, bias, *combination)
-        copied = nn.Linear(last.in_features, quantiles * self.outputs, bias is not None, device="meta")
+        copied = nn.Linear(last_layer.in_features, quantiles * self.outputs, bias is not None, device="meta")
         copied.weight = nn.Parameter(weight.repeat(quantiles, 1), requires_grad=False)
         if bias is not None:
             copied.bias = nn.Parameter(bias.repeat(quantiles), requires_grad=False)
@@ -67,17 +67,17 @@ class QuantileHead(nn.Module):
         return self.log_odds(outputs.reshape(*outputs.shape[:-1], self.quantiles, self.outputs))
 
 
-def linear_form(log_odds: LogOdds, last: nn.Linear) -> tuple[Tensor, Tensor] | None:
+def linear_form(log_odds: LogOdds, last_layer: nn.Linear) -> tuple[Tensor, Tensor] | None:
     """Return c and d of ``log_odds(x) = c . x + d``, or None if `log_odds` is not linear.
 
     c and d are float64, of shapes (outputs,) and ().
 
     Raises a PluginFailedError if `log_odds` has no gradient, or does not return one number per row.
     """
-    device = last.weight.device
-    origin = torch.zeros(last.out_features, dtype=torch.float64, device=device, requires_grad=True)
+    device = last_layer.weight.device
+    origin = torch.zeros(last_layer.out_features, dtype=torch.float64, device=device, requires_grad=True)
     generator = torch.Generator().manual_seed(0)
-    probes = 4 * torch.randn(_PROBES, last.out_features, generator=generator, dtype=torch.float64)
+    probes = 4 * torch.randn(_PROBES, last_layer.out_features, generator=generator, dtype=torch.float64)
     try:
         with torch.enable_grad():
             offset = log_odds(origin)
@@ -179,27 +179,30 @@ def lora_config(
 
     Raises a PluginFailedError if the trunk does not have these layers or modules.
     """
-    chosen = _layers(model.model, layers)
+    layer_numbers = _layers(model.model, layers)
     names = {name for name, module in model.named_modules() if isinstance(module, nn.Linear)}
     for target in target_modules:
-        missing = [i for i in chosen if not any(re.fullmatch(_trunk_pattern([i], [target]), n) for n in names)]
+        patterns = {number: _trunk_pattern([number], [target]) for number in layer_numbers}
+        missing = [
+            number for number, pattern in patterns.items() if not any(re.fullmatch(pattern, name) for name in names)
+        ]
         if missing:
-            found = sorted({n.rpartition(".")[2] for n in names if f".layers.{missing[0]}." in n})
+            candidates = sorted({name.rpartition(".")[2] for name in names if f".layers.{missing[0]}." in name})
             raise PluginFailedError(
                 f"The PRM's layer {missing[0]} has no linear module '{target}'. "
-                f"Choose 'target_modules' from: {', '.join(found) or 'none'}."
+                f"Choose 'target_modules' from: {', '.join(candidates) or 'none'}."
             )
     of_head = [
         f"{_HEAD}.{place}" for place, layer in model.score.layers.named_children() if isinstance(layer, nn.Linear)
     ]
-    patterns = [_trunk_pattern(chosen, target_modules)]
+    modules = [_trunk_pattern(layer_numbers, target_modules)]
     if head == "lora":
-        patterns += map(re.escape, of_head)
+        modules += map(re.escape, of_head)
     return LoraConfig(
         r=rank,
         lora_alpha=alpha,  # Any number works.
         lora_dropout=dropout,
-        target_modules="|".join(f"(?:{pattern})" for pattern in patterns),
+        target_modules="|".join(f"(?:{pattern})" for pattern in modules),
         modules_to_save=of_head if head == "full" else None,
         inference_mode=False,
     )

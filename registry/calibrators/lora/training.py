@@ -31,7 +31,7 @@ from prmcal.registry.calibrators.networks import one_thread
 from prmcal.registry.contracts.calibrator import FitSupport
 from prmcal.registry.models.memory import advise, free_reserved, too_small
 
-Parts = list[dict[str, Any]]
+Passes = list[dict[str, Any]]
 """The forward passes of one batch. Each has the model's `inputs`, and the `target` and `weight` of every slot."""
 RowLoss = Callable[[Tensor, Tensor], Tensor]
 """From rewards, of shape (..., outputs), and the targets of `Parts`, of shape (...), to losses of shape (...)."""
@@ -67,18 +67,18 @@ class TreeTrainer(SFTTrainer):
         Raises a PluginFailedError if the loss becomes NaN or infinite, or a single tree does not fit.
         """
         model.train()
-        parts: Parts = inputs["parts"]
+        passes: Passes = inputs["parts"]
         while True:
-            parts = [piece for part in parts for piece in _within(part, self.most_tokens)]
+            passes = [piece for one_pass in passes for piece in _within(one_pass, self.most_tokens)]
             try:
                 total = torch.zeros((), device=self.args.device)
-                for part in parts:
-                    loss = self.compute_loss(model, part)
+                for one_pass in passes:
+                    loss = self.compute_loss(model, one_pass)
                     self.accelerator.backward(loss)
                     total += loss.detach().to(total.device)
                 break
             except torch.OutOfMemoryError as error:
-                sizes = [_size(part) for part in parts if len(part["target"]) > 1]
+                sizes = [_size(one_pass) for one_pass in passes if len(one_pass["target"]) > 1]
                 if not sizes:
                     raise too_small(error) from error
                 self.most_tokens = max(sizes) // 2
@@ -117,22 +117,22 @@ class TreeTrainer(SFTTrainer):
         load_adapter(adapted, read_adapter(Path(resume_from_checkpoint))[0])
 
 
-def _size(part: dict[str, Any]) -> int:
-    return int(part["inputs"]["input_ids"].numel())
+def _size(one_pass: dict[str, Any]) -> int:
+    return int(one_pass["inputs"]["input_ids"].numel())
 
 
-def _within(part: dict[str, Any], most_tokens: float) -> Parts:
+def _within(one_pass: dict[str, Any], most_tokens: float) -> Passes:
     """Divide a pass into passes over fewer trees, each of at most so many tokens. A larger tree is one alone."""
-    count = len(part["target"])
-    if count == 1 or _size(part) <= most_tokens:
-        return [part]
+    count = len(one_pass["target"])
+    if count == 1 or _size(one_pass) <= most_tokens:
+        return [one_pass]
 
     def some(trees: slice) -> dict[str, Any]:
-        tensors = {name: tensor[trees] for name, tensor in part["inputs"].items()}
-        return {"inputs": tensors, "target": part["target"][trees], "weight": part["weight"][trees]}
+        tensors = {name: tensor[trees] for name, tensor in one_pass["inputs"].items()}
+        return {"inputs": tensors, "target": one_pass["target"][trees], "weight": one_pass["weight"][trees]}
 
     halves = slice(count // 2), slice(count // 2, None)
-    return [each for half in halves for each in _within(some(half), most_tokens)]
+    return [smaller for half in halves for smaller in _within(some(half), most_tokens)]
 
 
 class Progress(TrainerCallback):
@@ -153,17 +153,17 @@ class Progress(TrainerCallback):
         if now - self.reported < _SECONDS_BETWEEN_REPORTS and step < self.ends[-1]:
             return
         self.reported = now
-        left = (now - self.start) / (step - self.first_step) * (self.ends[-1] - step)
+        seconds_left = (now - self.start) / (step - self.first_step) * (self.ends[-1] - step)
         self.report(
             f"epoch {bisect_left(self.ends, step) + 1} of {len(self.ends)}, "
-            f"loss {sum(self.losses) / len(self.losses):.3f}, {left:.0f} s left"
+            f"loss {sum(self.losses) / len(self.losses):.3f}, {seconds_left:.0f} s left"
         )
 
 
 def train(
     model: PeftModel,
     tokenizer: PreTrainedTokenizerBase,
-    parts_of: Callable[[int], Parts],
+    passes_of: Callable[[int], Passes],
     row_loss: RowLoss,
     steps_by_epoch: Sequence[int],
     settings: Mapping[str, Any],
@@ -190,7 +190,7 @@ def train(
             model=model,
             args=_configuration(folder, steps, settings, support.checkpoints is not None, model.device.type == "cpu"),
             train_dataset=Dataset.from_dict({"batch": list(range(steps))}),
-            data_collator=lambda rows: {"parts": parts_of(rows[0]["batch"])},
+            data_collator=lambda rows: {"parts": passes_of(rows[0]["batch"])},
             processing_class=copy.deepcopy(tokenizer),
             row_loss=row_loss,
             fit=fit,

@@ -1,4 +1,4 @@
-"""Heads on hidden states learn the law of the success probability, at any level."""
+"""Heads on hidden states learn the distribution of the success probability, at any level."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ def test_a_head_that_is_told_much_is_left_as_it_is(name: str) -> None:
     for seed in range(2):
         fitted, rewards, p, constant, others = measured(name, seed, told=True)
         rewards = rewards[:, 1]
-        alone, quantiles = fitted.law(fitted.read(others), (0.5,))
+        alone, quantiles = fitted.mean_and_quantiles(fitted.read(others), (0.5,))
         alone_loss = min(np.mean((each - p) ** 2) for each in (alone, quantiles[:, 0]))
         losses.append(np.mean((rewards - p) ** 2) - alone_loss)
         gains.append(np.mean((constant - p) ** 2 - (rewards - p) ** 2))
@@ -86,7 +86,7 @@ def test_the_reward_at_one_half_is_the_mean_and_levels_stay_in_order(name: str) 
     np.testing.assert_array_equal(found[:, 3], fitted.predict(others)[:, 1])
     fitted = copy(fitted)
     fitted.share_ = 1.0
-    alone, quantiles = fitted.law(fitted.read(others), levels)
+    alone, quantiles = fitted.mean_and_quantiles(fitted.read(others), levels)
     found = fitted.predict_at(others, levels)
     np.testing.assert_array_equal(found[:, 3], alone)
     between = (quantiles[:, 2] <= alone) & (alone <= quantiles[:, 4])

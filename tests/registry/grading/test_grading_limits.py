@@ -17,7 +17,7 @@ import pytest
 from prmcal.errors import DataError
 from prmcal.registry.grading import grade_answer, rules
 from prmcal.registry.grading.processes import SymbolicComparer
-from prmcal.registry.grading.structure import Every, Pair
+from prmcal.registry.grading.structure import Conjunction, Pair
 from tests.conftest import ROOT
 from tests.registry.grading.grading_pairs import hostile
 
@@ -109,7 +109,7 @@ def test_the_limit_holds_for_all_elements_of_a_list_together() -> None:
     texts = [f"x^{{{power}}}+\\sqrt{{x^{{{power}}}}}" for power in range(2, 20)]
     try:
         pairs = tuple(Pair(text, f"({text})+1-1") for text in texts)
-        assert comparer.verdict(Every(pairs)) == "timed out"
+        assert comparer.verdict(Conjunction(pairs)) == "timed out"
     finally:
         comparer.close()
 

@@ -34,7 +34,7 @@ def test_a_template_keeps_its_last_line_end_and_shows_examples() -> None:
     llm = llms.create("openai", base_url="http://localhost/v1", model="m", chat_template=PLAIN, few_shot=SHOTS)
     assert isinstance(llm, Templated) and llm.prompt("2+2?") == "1+1?|2|2+2?\n"
     chat = llms.create("openai-chat", base_url="http://localhost/v1", model="m", continues="none", few_shot=SHOTS)
-    assert [each["content"] for each in chat.asked(Prefix("2+2?"))["messages"]] == ["1+1?", "2", "2+2?"]  # type: ignore[attr-defined]
+    assert [each["content"] for each in chat.prompt_fields(Prefix("2+2?"))["messages"]] == ["1+1?", "2", "2+2?"]  # type: ignore[attr-defined]
     for name, arguments in (("openai", {"chat_template": PLAIN}), ("openai-chat", {"continues": "none"})):
         server = {"base_url": "http://localhost/v1", "model": "m", **arguments}
         plain = llms.create(name, **server).identity()

@@ -25,7 +25,7 @@ from torch.utils.backend_registration import _setup_privateuseone_for_python_bac
 
 from prmcal import Prefix, ScoringRequest
 from prmcal.registry.calibrators.lora.fitting import (
-    batch_parts,
+    batch_passes,
     predict_log_odds,
     row_loss,
     token_ids,
@@ -118,7 +118,7 @@ def test_fine_tuning(name: str, checkpoint: str, load: Load, request: pytest.Fix
     rows, rates = np.arange(len(PREFIXES)), np.linspace(0, 1, len(PREFIXES))
     sequences = token_ids(prm, PREFIXES)
     request.getfixturevalue("spread")(model)
-    (part,) = batch_parts(rows, PREFIXES, sequences, rates, prm)
+    (part,) = batch_passes(rows, PREFIXES, sequences, rates, prm)
     trainer: Any = SimpleNamespace(row_loss=row_loss("mse", ()))
     assert TreeTrainer.compute_loss(trainer, model.train(), part).requires_grad
     trained = {weight.device.index for weight in model.parameters() if weight.requires_grad}

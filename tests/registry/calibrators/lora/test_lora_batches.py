@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from prmcal import Prefix
 from prmcal.errors import PluginFailedError
 from prmcal.registry.calibrators.lora.fitting import (
-    batch_parts,
+    batch_passes,
     plan_batches,
     quantile_loss,
     token_ids,
@@ -89,7 +89,7 @@ def test_gradients_are_those_of_one_pass_per_prefix(limits: dict[str, int], rewa
     one_by_one = {name: weight.grad.clone() for name, weight in trained.items() if weight.grad is not None}
     model.zero_grad()
 
-    for part in batch_parts(np.arange(len(rates)), PREFIXES, sequences, rates, prm):
+    for part in batch_passes(np.arange(len(rates)), PREFIXES, sequences, rates, prm):
         (loss(torch.sigmoid(model(**part["inputs"])), part["target"]) * part["weight"]).sum().backward()
     assert set(one_by_one) == set(trained)
     assert max(gradient.abs().max() for gradient in one_by_one.values()) > 1e-2

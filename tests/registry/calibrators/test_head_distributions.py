@@ -1,4 +1,4 @@
-"""The laws that heads predict: Beta distributions, mixtures of them, weighted points and monotone networks."""
+"""The distributions that heads predict: Beta distributions, mixtures of them, weighted points and monotone networks."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import beta, betabinom
 
-from prmcal.registry.calibrators.beta_law import beta_quantiles, negative_log_likelihood
+from prmcal.registry.calibrators.beta_regression import beta_quantiles, negative_log_likelihood
 from prmcal.registry.calibrators.ensemble import beta_mixture_quantiles, weighted_quantiles
 from prmcal.registry.calibrators.networks import INTERVALS, MonotoneNetwork
 
