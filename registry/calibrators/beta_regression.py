@@ -88,21 +88,14 @@ def beta_quantiles(mean: Floats, size: Floats, levels: Sequence[float]) -> Float
 
 
 def _loss(
-    flat_weights: Floats,
-    inputs: Floats,
-    k: Ints,
-    n: Ints,
-    cost_of_size: Floats,
-    target: Floats,
-    strength: Floats,
-    least_size: float,
+    flat: Floats, inputs: Floats, k: Ints, n: Ints, size_cost: Floats, target: Floats, strength: Floats, least: float
 ) -> tuple[float, Floats]:
-    """The loss with its penalties, and its gradient by the flat weights."""
-    weights = flat_weights.reshape(2, -1)
-    mean, size = mean_and_size(weights, least_size, inputs)
+    """The loss with its penalties, and its gradient by the flat weights. `least` is the least size."""
+    weights = flat.reshape(2, -1)
+    mean, size = mean_and_size(weights, least, inputs)
     a, b = beta_parameters(mean, size)
     rows = len(inputs)
-    loss = float(np.sum(negative_log_likelihood(mean, size, k, n) + cost_of_size * size)) / rows
+    loss = float(np.sum(negative_log_likelihood(mean, size, k, n) + size_cost * size)) / rows
     shared = scipy.special.digamma(n + a + b) - scipy.special.digamma(a + b)
     by_a, by_b = (
         shared - scipy.special.digamma(k + a) + scipy.special.digamma(a),
@@ -110,9 +103,9 @@ def _loss(
     )
     by_log_odds = size * (by_a - by_b) * mean * (1 - mean)
     size_inputs = np.einsum("ri,i->r", inputs, weights[1, :-1]) + weights[1, -1]
-    by_size_inputs = (mean * by_a + (1 - mean) * by_b + cost_of_size) * scipy.special.expit(size_inputs)
+    by_size_inputs = (mean * by_a + (1 - mean) * by_b + size_cost) * scipy.special.expit(size_inputs)
     slopes = by_log_odds, by_size_inputs
     gradient = [np.append(np.einsum("r,ri->i", slope, inputs), slope.sum()) / rows for slope in slopes]
     # Weights of the states are pulled towards 0, where they start.
-    distance = flat_weights - target
+    distance = flat - target
     return loss + float(np.sum(strength * distance**2)), np.concatenate(gradient) + 2 * strength * distance

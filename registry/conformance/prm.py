@@ -143,20 +143,15 @@ def check_hidden_states(plugin: PRM) -> None:
         hidden_states = plugin.hidden_states([ScoringRequest(_QUESTION, trajectories)])
     except PluginFailedError as error:  # It says that it has none with these arguments.
         raise SkipTest(str(error)) from error
-    expect(
-        isinstance(hidden_states, list) and len(hidden_states) == 1 and isinstance(hidden_states[0], HiddenStates),
-        "hidden_states() must return a",
-    )
+    is_list = isinstance(hidden_states, list) and len(hidden_states) == 1
+    expect(is_list and isinstance(hidden_states[0], HiddenStates), "hidden_states() must return a")
     (states,) = hidden_states
     nodes, rows = len(states.states), sum(len(steps) + 1 for steps in trajectories)
     shapes = {name: np.shape(getattr(states, name)) for name in ("states", "parents", "leaves", "logit")}
-    fits = np.ndim(states.states) == 2 and shapes["parents"] == (nodes,)
-    expect(
-        fits and shapes["leaves"] == shapes["logit"] == (rows,),
-        "for prefixes hiddenstates must",
-        rows=rows,
-        shapes=shapes,
+    fit = (
+        np.ndim(states.states) == 2 and shapes["parents"] == (nodes,) and shapes["leaves"] == shapes["logit"] == (rows,)
     )
+    expect(fit, "for prefixes hiddenstates must", rows=rows, shapes=shapes)
     ends = np.asarray(states.leaves)
     expect(
         (np.asarray(states.parents) < np.arange(nodes)).all() and ((ends >= 0) & (ends < nodes)).all(),

@@ -29,14 +29,8 @@ def _arrays(seed: int = 0) -> dict[str, NDArray[Any]]:
     scores = np.round(random.normal(correct * 1.5, 1.0), 1)
     rewards = np.clip(chance + random.normal(0, 0.1, _QUESTIONS), 0, 1)
     steps = _step_scores(scores, np.round(logit(np.clip(chance, 0.01, 0.99)), 1), random)
-    return {
-        "correct": correct,
-        "answers": answers,
-        "scores": scores,
-        "step_scores": steps,
-        "rewards": rewards,
-        "success": chance,
-    }
+    graded = {"correct": correct, "answers": answers}
+    return {**graded, "scores": scores, "step_scores": steps, "rewards": rewards, "success": chance}
 
 
 def _step_scores(scores: Floats, bare: Floats, random: np.random.Generator) -> Floats:

@@ -182,14 +182,10 @@ class HiddenStates:
     def concatenate(cls, forests: "Sequence[HiddenStates]") -> "HiddenStates":
         """Return one forest with the prefixes of all parts, in their order."""
         offsets = np.cumsum([0, *(len(forest.states) for forest in forests)])[:-1]
+        pairs = list(zip(forests, offsets, strict=True))
         return cls(
             states=np.concatenate([forest.states for forest in forests]),
-            parents=np.concatenate(
-                [
-                    np.where(forest.parents < 0, -1, forest.parents + offset)
-                    for forest, offset in zip(forests, offsets, strict=True)
-                ]
-            ),
-            leaves=np.concatenate([forest.leaves + offset for forest, offset in zip(forests, offsets, strict=True)]),
+            parents=np.concatenate([np.where(tree.parents < 0, -1, tree.parents + offset) for tree, offset in pairs]),
+            leaves=np.concatenate([forest.leaves + offset for forest, offset in pairs]),
             logit=np.concatenate([forest.logit for forest in forests]),
         )

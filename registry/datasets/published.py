@@ -20,12 +20,7 @@ _EVERY = 15
 _AIME_ANSWER = re.compile(r"0{0,9}[0-9]{1,3}")
 _DEGREES = re.compile(r"(\^\s*(\\circ|\{\s*\\circ\s*\})|°)$")
 _SUBJECTS = (
-    "algebra",
-    "counting_and_probability",
-    "geometry",
-    "intermediate_algebra",
-    "number_theory",
-    "prealgebra",
+    *("algebra", "counting_and_probability", "geometry", "intermediate_algebra", "number_theory", "prealgebra"),
     "precalculus",
 )
 

@@ -233,14 +233,9 @@ def chat_text(tokenizer: PreTrainedTokenizerBase, messages: Sequence[Message], *
     from jinja2 import TemplateError
 
     try:
-        return str(
-            tokenizer.apply_chat_template(
-                [dict(message) for message in messages],
-                tokenize=False,
-                add_generation_prompt=generating,
-                strftime_now=pinned_date,
-            )
-        )
+        chat = [dict(message) for message in messages]
+        options = {"tokenize": False, "add_generation_prompt": generating, "strftime_now": pinned_date}
+        return str(tokenizer.apply_chat_template(chat, **options))
     except TemplateError as error:
         raise PluginFailedError(
             f"The chat template of {tokenizer.name_or_path} cannot write the roles "
