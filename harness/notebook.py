@@ -116,7 +116,7 @@ class Run:
 
         Columns name, title, leaderboard, better ("lower", "higher", "near zero" or None) and description.
         """
-        return pd.DataFrame([asdict(each) for each in catalog.metrics(self._published).values()])
+        return pd.DataFrame([asdict(metric) for metric in catalog.metrics(self._published).values()])
 
     @property
     def cells(self) -> pd.DataFrame:
@@ -140,8 +140,8 @@ class Run:
             Columns question_id, question, reference (the reference answer), question_level, trajectory, text, steps,
             tokens, finish_reason, answer, verdict and correct.
         """
-        found = catalog.trajectories(self._published, self._cell(cell), question_id, limit=limit)
-        return found.assign(text=found["text"].str.replace(STEP_END, ""))
+        table = catalog.trajectories(self._published, self._cell(cell), question_id, limit=limit)
+        return table.assign(text=table["text"].str.replace(STEP_END, ""))
 
     def prefixes(self, cell: str | int, question_id: str) -> pd.DataFrame:
         """Return every scored prefix of one question: its reward, success counts and calibrated rewards.
@@ -175,7 +175,7 @@ class Run:
 
 def _listed(names: Mapping[str, Any]) -> dict[str, Any]:
     """Return lists of names by their kind, without the kinds that are not given."""
-    return {kind: [each] if isinstance(each, str) else list(each) for kind, each in names.items() if each is not None}
+    return {kind: [name] if isinstance(name, str) else list(name) for kind, name in names.items() if name is not None}
 
 
 def run(
@@ -264,9 +264,9 @@ def run(
 def _require_files(grid: GridSpec) -> None:
     """Raise PluginError if a plugin of the grid is defined in the notebook, where a worker process cannot load it."""
     for kind, specs in grid.entries.items():
-        known = KINDS[kind].names()
-        for name in {spec.plugin for spec in specs} & known.keys():
-            if known[name].startswith("__main__"):
+        registered = KINDS[kind].names()
+        for name in {spec.plugin for spec in specs} & registered.keys():
+            if registered[name].startswith("__main__"):
                 raise PluginError(
                     f"The {kind} '{name}' is defined in __main__, where worker processes do not find it. Write it into "
                     'a file of its own, and give the file: prmcal.run(..., plugins=["my_plugins.py"]).'

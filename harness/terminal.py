@@ -37,13 +37,13 @@ def wrapped(text: str, width: int | None = None, *, indent: str = "", hanging: s
     unlimited width. All lines begin with `indent`, and all but the first one with `hanging` besides.
     """
     space = (terminal_width() if width in (None, UNLIMITED) else width) - cell_len(indent + hanging)
-    parts = [part for line in printable(text).split("\n") for part in broken(line, space)]
-    return "\n".join(f"{indent}{hanging if place else ''}{part}".rstrip() for place, part in enumerate(parts))
+    pieces = [piece for line in printable(text).split("\n") for piece in broken(line, space)]
+    return "\n".join(f"{indent}{hanging if number else ''}{piece}".rstrip() for number, piece in enumerate(pieces))
 
 
 def broken(line: str, space: int) -> list[str]:
     """Return a line without control characters as lines of at most `space` columns, broken at words if possible."""
-    return [part.plain.rstrip() for part in Text(line).wrap(_CONSOLE, space, overflow="fold")] or [""]
+    return [piece.plain.rstrip() for piece in Text(line).wrap(_CONSOLE, space, overflow="fold")] or [""]
 
 
 def cut(text: str, width: int) -> str:
@@ -66,15 +66,15 @@ def fit(columns: Sequence[Column], width: int | None = None, sections: Mapping[i
     columns of weight 0 are too wide. `sections` has headings above rows, by the index of the row.
     """
     space = terminal_width() if width is None else width
-    clean = [replace(each, values=_aligned(each)) for each in columns]
-    kept = _kept(clean, space)
-    widths = _widths(kept, space)
-    lines = _head(kept, widths)
-    for place, row in enumerate(zip(*(each.values for each in kept), strict=True)):
+    clean = [replace(column, values=_aligned(column)) for column in columns]
+    visible = _visible(clean, space)
+    widths = _widths(visible, space)
+    lines = _head(visible, widths)
+    for place, row in enumerate(zip(*(column.values for column in visible), strict=True)):
         if sections and place in sections:
             lines += ["", cut(sections[place], space)] if place else [cut(sections[place], space)]
         lines.append(_line(row, widths))
-    hidden = [original for original, each in zip(columns, clean, strict=True) if each not in kept]
+    hidden = [original for original, column in zip(columns, clean, strict=True) if column not in visible]
     return Fitted("\n".join(lines), tuple(hidden))
 
 
@@ -88,8 +88,8 @@ def text_table(head: Sequence[str], rows: Sequence[Sequence[str]], width: int | 
     widths = _widths(columns, space)
     lines = _head(columns, widths)
     for row in rows:
-        parts = [broken(one_line(text), size) for text, size in zip(row, widths, strict=True)]
-        lines += [_line(each, widths) for each in itertools.zip_longest(*parts, fillvalue="")]
+        cells = [broken(one_line(text), size) for text, size in zip(row, widths, strict=True)]
+        lines += [_line(texts, widths) for texts in itertools.zip_longest(*cells, fillvalue="")]
     return "\n".join(lines)
 
 
@@ -103,27 +103,27 @@ def _width(column: Column, *, wrapped: bool = False) -> int:
 
 def _aligned(column: Column) -> tuple[str, ...]:
     """Return the values on one line each. If some numbers have a sign, the others begin with a space."""
-    values = [one_line(each) for each in column.values]
-    signs = any(each[:1] in "+-" and each[1:2].isdigit() for each in values)
-    return tuple(f" {each}" if signs and each[:1].isdigit() else each for each in values)
+    values = [one_line(value) for value in column.values]
+    signs = any(value[:1] in "+-" and value[1:2].isdigit() for value in values)
+    return tuple(f" {value}" if signs and value[:1].isdigit() else value for value in values)
 
 
-def _kept(columns: Sequence[Column], space: int) -> list[Column]:
+def _visible(columns: Sequence[Column], space: int) -> list[Column]:
     """Take the most important columns first, and leave out those that do not fit. A group is taken as a whole."""
     groups: dict[str, list[Column]] = {}
     for place, column in enumerate(columns):
         groups.setdefault(column.group or f"{place}", []).append(column)
-    kept: list[Column] = []
+    visible: list[Column] = []
     for group in sorted(groups.values(), key=lambda group: group[0].weight):
-        widths = [_width(column, wrapped=True) for column in (*kept, *group)]
+        widths = [_width(column, wrapped=True) for column in (*visible, *group)]
         if not group[0].weight or _total(widths) <= space:
-            kept += group
-    return [each for each in columns if each in kept]
+            visible += group
+    return [column for column in columns if column in visible]
 
 
 def _widths(columns: Sequence[Column], space: int) -> list[int]:
-    widths = [_width(each, wrapped=True) for each in columns]
-    names = [place for place, each in enumerate(columns) if not each.whole] or list(range(len(columns)))
+    widths = [_width(column, wrapped=True) for column in columns]
+    names = [place for place, column in enumerate(columns) if not column.whole] or list(range(len(columns)))
     while _total(widths) > space and max(widths) > 1:
         longest = max(names, key=widths.__getitem__)
         if widths[longest] <= _LEAST_NAME:
@@ -140,15 +140,15 @@ def _total(widths: Sequence[int]) -> int:
 
 
 def _head(columns: Sequence[Column], widths: Sequence[int]) -> list[str]:
-    titles = [broken(each.title, width) for each, width in zip(columns, widths, strict=True)]
+    titles = [broken(column.title, width) for column, width in zip(columns, widths, strict=True)]
     height = max(map(len, titles), default=0)
-    padded = [[""] * (height - len(each)) + each for each in titles]
+    padded = [[""] * (height - len(title_lines)) + title_lines for title_lines in titles]
     lines = [_line(row, widths) for row in zip(*padded, strict=True)]
     return [*lines, "─" * _total(widths)]
 
 
 def _line(row: Sequence[str], widths: Sequence[int]) -> str:
     return _GAP.join(
-        set_cell_size(cut(each, width) if cell_len(each) > width else each, width)
-        for each, width in zip(row, widths, strict=True)
+        set_cell_size(cut(text, width) if cell_len(text) > width else text, width)
+        for text, width in zip(row, widths, strict=True)
     ).rstrip()

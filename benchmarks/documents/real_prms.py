@@ -22,7 +22,7 @@ from benchmarks.evidence.pools import PRMS
 from prmcal.db import charts
 from prmcal.db.statistics.intervals import bounded_interval, signed_interval
 from prmcal.harness.audit.audit import Audit
-from prmcal.harness.audit.estimates import OUTER, Rows, fitted, folds_of, mean_of, predicted
+from prmcal.harness.audit.estimates import OUTER, Rows, calibrated_rewards, fit_calibrator, folds_of, mean_of
 from prmcal.harness.audit.readings import CHOSEN, WORDS
 from prmcal.registry.strategies.aggregation import READINGS, read_steps
 
@@ -74,7 +74,7 @@ def reliability(audited: Audit) -> pd.DataFrame:
         others = folds != fold
         errors = {way: np.mean((own.reward - own.label)[others] ** 2) for way, own in rows.items()}
         best = rows[min(errors, key=errors.__getitem__)]
-        repaired[~others] = predicted(fitted("isotonic", best, others), best, ~others)
+        repaired[~others] = calibrated_rewards(fit_calibrator("isotonic", best, others), best, ~others)
     points = []
     for series, values in {LAST: last.reward, REPAIRED: repaired}.items():
         edges = np.unique(np.quantile(values, np.arange(1, _BINS) / _BINS))

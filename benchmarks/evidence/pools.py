@@ -23,7 +23,7 @@ import numpy as np
 import pandas as pd
 
 from prmcal.harness.audit.pooled import check_of
-from prmcal.harness.audit.scored import scored
+from prmcal.harness.audit.scored import scored_records
 from prmcal.harness.jobs.parameters import RolloutParameters, ScoreParameters
 from prmcal.harness.planning.saved import existing_plan
 from prmcal.harness.storage.folder import RunFolder
@@ -161,7 +161,7 @@ PRMS = {
 def real_prm(name: str, source: Path, published: Path) -> tuple[str, pd.DataFrame, Card]:
     """Return the pool of a published PRM, with a score for each step."""
     llm, title, address, licence = PRMS[name]
-    found = scored(read_files([published]), str(published), Fields())
+    found = scored_records(read_files([published]), str(published), Fields())
     table = pd.read_json(source, lines=True, dtype=False)
     rows = pd.DataFrame(
         {

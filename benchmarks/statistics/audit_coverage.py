@@ -23,7 +23,7 @@ from scipy.special import expit, ndtr
 
 from prmcal.arrays import Bools
 from prmcal.harness.audit import estimates
-from prmcal.harness.audit.estimates import Rows, fitted, measured, predicted
+from prmcal.harness.audit.estimates import Rows, calibrated_rewards, fit_calibrator, measure
 from prmcal.harness.audit.scored import Scored
 from prmcal.registry.reading.scales import Scale
 
@@ -106,7 +106,7 @@ class Truth:
         """Return the Brier reduction by a calibrator that is fitted to some rows."""
         if not name:
             return 0.0
-        after = predicted(fitted(name, rows, chosen), self.rows)
+        after = calibrated_rewards(fit_calibrator(name, rows, chosen), self.rows)
         return float(((self.rows.reward - self.chance) ** 2 - (after - self.chance) ** 2).mean())
 
     def reduction_of_folds(self, rows: Rows) -> float:
@@ -125,7 +125,7 @@ def row(truth: Truth, questions: int, worlds: int) -> str:
     inside, above, seen = defaultdict(list), defaultdict(list), []
     for world in range(worlds):
         prefixes = drawn(np.random.default_rng([world, questions]), truth.scorer, questions)
-        found, rows = measured(audited(prefixes)), Rows(prefixes)
+        found, rows = measure(audited(prefixes)), Rows(prefixes)
         numbers = [("error", found.signed_error, truth.signed_error)]
         if found.order is not None and found.order.questions >= estimates.LEAST_MIXED:
             numbers.append(("order", found.order, truth.order))

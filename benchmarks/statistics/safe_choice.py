@@ -27,7 +27,7 @@ from scipy.special import logsumexp, ndtr, ndtri, stdtrit
 
 from prmcal.arrays import Floats, Ints
 from prmcal.harness.audit.pooled import pool_of
-from prmcal.harness.audit.scored import scored
+from prmcal.harness.audit.scored import scored_records
 from prmcal.log_odds import log_odds
 from prmcal.registry.contracts.pool import Pool
 from prmcal.registry.contracts.strategy import Setting
@@ -89,7 +89,7 @@ def pools(name: str, most: int = 1) -> Iterator[tuple[str, Pool]]:
         columns = list(card.scores)[:most]
     else:
         name, path, columns = Path(name).stem, Path(name), ["score"]
-        table = pool_of(scored(read_files([path]), str(path), Fields()), path.stem)
+        table = pool_of(scored_records(read_files([path]), str(path), Fields()), path.stem)
     for llm, rows in table.sort_values(["question", "solution"]).groupby("llm", sort=False):
         shape = rows["question"].nunique(), -1
         correct = rows["correct"].to_numpy().reshape(shape)

@@ -261,27 +261,32 @@ def absolute_sum_interval(terms: Floats, drawn: Floats, questions: int) -> tuple
     `terms`, of shape (terms,), are the measured ones, and `drawn`, of shape (replicates, terms), those of the
     resamples. There are at least 2 questions.
     """
-    size, high = np.abs(terms), percentile_interval(np.abs(drawn).sum(axis=1), questions)[1]
+    high = percentile_interval(np.abs(drawn).sum(axis=1), questions)[1]
     # Few questions: the resamples vary too little, and their tails are normal instead of Student's.
     widening = np.sqrt(questions / (questions - 1))
-    variance = (drawn.std(axis=0) * widening) ** 2
+    variances = (drawn.std(axis=0) * widening) ** 2
     widening *= -scipy.special.stdtrit(questions - 1, _TAIL) / _NORMAL_TAIL
     # Resamples are in the last axis, along which processors work fast.
     noise = ((drawn.mean(axis=0) - drawn) * widening).T.copy()
-
-    def moved(step: float) -> Floats:
-        return np.asarray(np.sign(terms) * np.maximum(size - step * variance, 0))
-
-    needed = size.sum() * (1 - 1e-12)
-
-    def reached(step: float) -> bool:
-        """Return whether enough resamples of the moved terms reach the measured sum."""
-        return bool(np.mean(np.abs(moved(step)[:, None] + noise).sum(axis=0) >= needed) >= _TAIL)
-
-    least, most = 0.0, float(np.max(size / np.where(variance > 0, variance, np.inf), initial=0.0))
-    if reached(most):
-        return float(np.abs(moved(most)).sum()), high
+    sizes = np.abs(terms)
+    measured_sum = sizes.sum() * (1 - 1e-12)
+    low_step, high_step = 0.0, float(np.max(sizes / np.where(variances > 0, variances, np.inf), initial=0.0))
+    if _reached(_shrunk(terms, variances, high_step), noise, measured_sum):
+        return float(np.abs(_shrunk(terms, variances, high_step)).sum()), high
     for _ in range(_HALVINGS):
-        middle = (least + most) / 2
-        least, most = (middle, most) if reached(middle) else (least, middle)
-    return float(np.abs(moved(least)).sum()), high
+        step = (low_step + high_step) / 2
+        if _reached(_shrunk(terms, variances, step), noise, measured_sum):
+            low_step = step
+        else:
+            high_step = step
+    return float(np.abs(_shrunk(terms, variances, low_step)).sum()), high
+
+
+def _shrunk(terms: Floats, variances: Floats, step: float) -> Floats:
+    """Return terms that are moved towards 0 by a step times their variances, and no further than 0."""
+    return np.asarray(np.sign(terms) * np.maximum(np.abs(terms) - step * variances, 0))
+
+
+def _reached(terms: Floats, noise: Floats, measured_sum: float) -> bool:
+    """Return whether the absolute sums of terms with noise reach a sum in 2.5% of the resamples."""
+    return bool(np.mean(np.abs(terms[:, None] + noise).sum(axis=0) >= measured_sum) >= _TAIL)

@@ -22,11 +22,11 @@ from prmcal.db.text.overview import quantity
 from prmcal.errors import DataError
 from prmcal.harness.audit import verdict
 from prmcal.harness.audit.choices import Choices, choices
-from prmcal.harness.audit.estimates import Measured, Rows, fitted, measured
+from prmcal.harness.audit.estimates import Measured, Rows, fit_calibrator, measure
 from prmcal.harness.audit.groups import by_maker, makers_of, overview, split
-from prmcal.harness.audit.readings import Read, readings, sentences
+from prmcal.harness.audit.readings import MeasuredReading, readings, sentences
 from prmcal.harness.audit.saved import SavedCalibrator, load_calibrator, save
-from prmcal.harness.audit.scored import Scored, is_run, rows_of, run_solutions, scored
+from prmcal.harness.audit.scored import Scored, is_run, rows_of, run_solutions, scored_records
 from prmcal.harness.report.writer import can_draw
 from prmcal.harness.storage.store import storage_errors
 from prmcal.registry.reading.fields import Fields
@@ -50,7 +50,7 @@ class Audit:
     groups: Mapping[str, Audit] = field(default_factory=dict)
     """The audits of the LLMs or data sets of the file, by their names, if it has several."""
     by: tuple[str, ...] = ()
-    """The fields that tell the groups apart."""
+    """The fields whose values make the groups."""
     files: tuple[str, ...] = ()
     """The files, as they were named."""
 
@@ -59,7 +59,7 @@ class Audit:
         """All that is measured of the scores. Raises a DataError if there are none."""
         if self.scored.prefixes.empty:
             raise DataError(f"{self.source} has no scores.")
-        return measured(self.scored)
+        return measure(self.scored)
 
     @cached_property
     def choices(self) -> Choices | None:
@@ -67,7 +67,7 @@ class Audit:
         return choices(self.scored)
 
     @cached_property
-    def readings(self) -> tuple[Read, ...]:
+    def readings(self) -> tuple[MeasuredReading, ...]:
         """Whole solutions by each reading of the scores of their steps."""
         return readings(self.scored) if self._measured else ()
 
@@ -103,7 +103,7 @@ class Audit:
     def __str__(self) -> str:
         if self.groups:
             return overview(self.groups, self.by)
-        return verdict.verdict(self.scored, self._measured, self.choices, read=self.readings)
+        return verdict.verdict(self.scored, self._measured, self.choices, readings=self.readings)
 
     def _repr_html_(self) -> str:
         """Return the report for a notebook: without a style of its own, and with the diagrams in it."""
@@ -122,38 +122,38 @@ class Audit:
             return
         with storage_errors(directory):
             directory.mkdir(parents=True, exist_ok=True)
-            found = {
+            contents = {
                 "reading": list(self.scored.reading),
                 "target": self.scored.target,
                 "alarm": self.scored.alarm,
                 **(asdict(self._measured) if self._measured else {}),
                 "choices": None if self.choices is None else asdict(self.choices),
-                "readings": [asdict(each) for each in self.readings],
+                "readings": [asdict(reading) for reading in self.readings],
             }
             # JSON has no NaN.
-            plain = json.loads(json.dumps(found), parse_constant=lambda name: None)
+            plain = json.loads(json.dumps(contents), parse_constant=lambda name: None)
             text = json.dumps(plain, indent=1, ensure_ascii=False)
             (directory / "audit.json").write_text(text + "\n", encoding="utf-8")
             if self._measured:
-                calibrator = fitted(self.measured.chosen or "uncalibrated", Rows(self.prefixes))
+                calibrator = fit_calibrator(self.measured.chosen or "uncalibrated", Rows(self.prefixes))
                 scored = self.scored
                 save(directory, calibrator, scored.scale, scored.of_questions, scored.field, self.files)
             _write_report(self, directory)
 
 
-def _write_report(found: Audit, directory: Path) -> None:
+def _write_report(audited: Audit, directory: Path) -> None:
     """Write ``report.html`` and a file for each diagram into a folder. Without the packages there are no diagrams."""
     from prmcal.harness.site.writer import page
     from prmcal.harness.storage.written import write_text
 
-    contents = _contents(found, str(directory))
+    contents = _contents(audited, str(directory))
     styles = [(_HERE / "report.css").read_text(encoding="utf-8")]
-    drawn = [figure["drawn"] for figure in contents["figures"].values() if figure["drawn"]]
-    if drawn:
+    figures = [figure["drawn"] for figure in contents["figures"].values() if figure["drawn"]]
+    if figures:
         from prmcal.db.charts import style_sheet, with_dark_style
 
         styles.append(style_sheet())
-        for chart, svg in drawn:
+        for chart, svg in figures:
             write_text(directory / f"{chart.name}.svg", with_dark_style(svg))
     write_text(directory / "report.html", page("report.html", *styles, folder=_HERE, **contents))
 
@@ -189,47 +189,49 @@ def audit(
         if only:
             raise DataError("The table is no run, and --only chooses from a run or a file. Leave it out.")
         rows = source.astype(object).where(source.notna(), None).to_dict("records")
-        named, records = "The table", [(f"row {number}", row) for number, row in enumerate(rows, start=1)]
+        title, records = "The table", [(f"row {number}", row) for number, row in enumerate(rows, start=1)]
         files: tuple[str, ...] = ()
     else:
-        paths = [Path(each) for each in ([source] if isinstance(source, str | Path) else source)]
-        named, files = ", ".join(map(str, paths)), tuple(map(str, paths))
+        paths = [Path(path) for path in ([source] if isinstance(source, str | Path) else source)]
+        title, files = ", ".join(map(str, paths)), tuple(map(str, paths))
         if len(paths) == 1 and is_run(paths[0]):
             if fields not in (None, Fields()):
-                raise DataError(f"{named} is a run, whose fields are known. Leave out the options that name fields.")
+                raise DataError(f"{title} is a run, whose fields are known. Leave out the options that name fields.")
             solutions, words = run_solutions(paths[0], only or {})
-            found = rows_of(solutions, named, Fields(scale="logit"), [words])
-            return _measured(named, found, earlier, files)
+            scored = rows_of(solutions, title, Fields(scale="logit"), [words])
+            return _audit_of(title, scored, earlier, files)
         records = read_files(paths, only, by_maker)
     fields = fields or Fields()
     makers = [by] if by else [name for name in makers_of(records) if name not in (only or {})]
-    parts = split(records, makers, named) if makers else {}
-    whole = scored(records, named, fields)
-    if whole.prefixes.empty or not makers:
-        return _measured(named, whole, earlier, files)
+    records_of = split(records, makers, title) if makers else {}
+    scored_file = scored_records(records, title, fields)
+    if scored_file.prefixes.empty or not makers:
+        return _audit_of(title, scored_file, earlier, files)
     if not fields.scale:
-        fields = replace(fields, scale=whole.scale.name)
+        fields = replace(fields, scale=scored_file.scale.name)
     groups = {}
-    for name, own in parts.items():
+    for name, group_records in records_of.items():
         with suppress(DataError):  # It has too little.
-            groups[name] = _measured(named, scored(own, named, fields), earlier, files)
-    return Audit(named, whole, groups, tuple(makers)) if len(groups) > 1 else _measured(named, whole, earlier, files)
+            groups[name] = _audit_of(title, scored_records(group_records, title, fields), earlier, files)
+    if len(groups) > 1:
+        return Audit(title, scored_file, groups, tuple(makers))
+    return _audit_of(title, scored_file, earlier, files)
 
 
-def _measured(named: str, found: Scored, earlier: SavedCalibrator | None, files: tuple[str, ...]) -> Audit:
-    if found.solutions["question"].nunique() < 2 or found.prefixes["question"].nunique() == 1:
+def _audit_of(title: str, scored: Scored, earlier: SavedCalibrator | None, files: tuple[str, ...]) -> Audit:
+    if scored.solutions["question"].nunique() < 2 or scored.prefixes["question"].nunique() == 1:
         raise DataError(
-            f"{named} has scored solutions of one question only. An audit fits on some questions and measures on "
+            f"{title} has scored solutions of one question only. An audit fits on some questions and measures on "
             "others. Add more questions, or name the field that tells them apart: --question FIELD."
         )
     if earlier is not None:
         alarm = earlier.alarm()
-        alarm.add_all(found.of_questions.to_dict("records"))
-        found = replace(found, alarm=f"{found.alarm} {alarm.message}".strip())
-    return Audit(named, found, files=files)
+        alarm.add_all(scored.of_questions.to_dict("records"))
+        scored = replace(scored, alarm=f"{scored.alarm} {alarm.message}".strip())
+    return Audit(title, scored, files=files)
 
 
-def _drawn(shown: Mapping[str, pd.DataFrame]) -> dict[str, tuple[Figure, Any]]:
+def _drawings(tables: Mapping[str, pd.DataFrame]) -> dict[str, tuple[Figure, Any]]:
     """Return the diagrams and their SVG by the names of their tables."""
     if not can_draw():
         return {}
@@ -238,27 +240,29 @@ def _drawn(shown: Mapping[str, pd.DataFrame]) -> dict[str, tuple[Figure, Any]]:
     from prmcal.db.charts import svg_of
     from prmcal.harness.audit.pictures import diagrams
 
-    return {name: (chart, Markup(svg_of(chart.picture))) for name, chart in diagrams(shown).items()}
+    return {name: (chart, Markup(svg_of(chart.picture))) for name, chart in diagrams(tables).items()}
 
 
-def _contents(found: Audit, directory: str | None) -> dict[str, Any]:
-    rows, values, ways, shown = found.scored, found._measured, found.choices, found.tables
-    drawn = _drawn(shown)
+def _contents(audited: Audit, directory: str | None) -> dict[str, Any]:
+    scored, measured, choices, tables = audited.scored, audited._measured, audited.choices, audited.tables
+    drawings = _drawings(tables)
     return {
-        "source": found.source,
+        "source": audited.source,
         "verdict": [
-            *(verdict.headlines(rows, values) if values else []),
-            *sentences(found.readings),
-            *verdict.advice(ways),
+            *(verdict.headlines(scored, measured) if measured else []),
+            *sentences(audited.readings),
+            *verdict.advice(choices),
         ],
-        "reading": rows.reading,
-        "warnings": [*([rows.alarm] if rows.alarm else []), *rows.doubts, *(verdict.few(values) if values else [])],
-        "errors": " ".join([f"Brier score {quantity(values.brier)}.", *verdict.errors_found(values)] if values else []),
+        "reading": scored.reading,
+        "warnings": [*filter(None, [scored.alarm]), *scored.doubts, *(verdict.few(measured) if measured else [])],
+        "errors": f"Brier score {quantity(measured.brier)}. {' '.join(verdict.errors_found(measured))}".rstrip()
+        if measured
+        else "",
         "figures": {
-            name: {"drawn": drawn.get(name), "rows": _texts(table)} for name, table in shown.items() if len(table)
+            name: {"drawn": drawings.get(name), "rows": _texts(table)} for name, table in tables.items() if len(table)
         },
-        "compared": verdict.compared(ways) if ways else "",
-        "limits": list(verdict.limits(rows, ways)),
+        "compared": verdict.compared(choices) if choices else "",
+        "limits": list(verdict.limits(scored, choices)),
         "directory": directory,
         "quoted": shlex.quote(directory or ""),
         "version": __version__,
@@ -272,8 +276,8 @@ def _texts(table: pd.DataFrame) -> list[list[str]]:
 
 
 def _text(row: dict[Any, Any], name: str) -> str:
-    found = row[name]
-    if not isinstance(found, float):
-        return f"{found:,}" if isinstance(found, int) else str(found)
+    value = row[name]
+    if not isinstance(value, float):
+        return f"{value:,}" if isinstance(value, int) else str(value)
     low, high = row.get(f"{name}_low", math.nan), row.get(f"{name}_high", math.nan)
-    return "" if math.isnan(found) else f"{number(found)} {interval(low, high)}".strip()
+    return "" if math.isnan(value) else f"{number(value)} {interval(low, high)}".strip()

@@ -50,33 +50,35 @@ class Choices:
     """What could not be measured, and why."""
 
 
-def choices(found: Scored) -> Choices | None:
+def choices(scored: Scored) -> Choices | None:
     """Measure all ways to choose; None if the questions have no two solutions each."""
-    arrays = _pool(found)
+    arrays = _pool(scored)
     if arrays is None:
         return None
-    right, scores, answers = arrays
-    pool = Pool(right, answers, scores=scores)
-    most, strategy = right.shape[1], SafeChoice()
-    strategy.tune(pool, Setting(most))
+    correct, scores, answers = arrays
+    pool = Pool(correct, answers, scores=scores)
+    samples, strategy = correct.shape[1], SafeChoice()
+    strategy.tune(pool, Setting(samples))
     table, names = strategy.candidates_, [rule.text for rule in strategy.rules_]
-    chosen = strategy.candidates_.best(strategy.safe_, most)
-    is_promised = chosen != 0
-    best = chosen if is_promised else table.likely()
+    safest = strategy.candidates_.best(strategy.safe_, samples)
+    is_promised = safest != 0
+    best = safest if is_promised else table.likely()
 
-    def row(own: int, against: Number) -> Choice:
-        return Choice(names[own], mean_of_questions(table.accuracy[own]), float(table.cost[own]), against)
+    def row(candidate: int, against: Number) -> Choice:
+        accuracy, cost = mean_of_questions(table.accuracy[candidate]), float(table.cost[candidate])
+        return Choice(names[candidate], accuracy, cost, against)
 
-    shown = [place for place, name in enumerate(names) if name.endswith(f"of-{most}") or name.endswith(f" of {most}")]
+    endings = f"of-{samples}", f" of {samples}"
+    candidates = [candidate for candidate, name in enumerate(names) if name.endswith(endings)]
     prices = {
-        place: abs(rule.strategy.price - LearnedStopping.price)
-        for place, rule in enumerate(strategy.rules_)
+        candidate: abs(rule.strategy.price - LearnedStopping.price)
+        for candidate, rule in enumerate(strategy.rules_)
         if isinstance(rule.strategy, LearnedStopping)
     }
-    shown += sorted(prices, key=lambda place: prices[place])[:1]  # The one nearest to its default.
-    rows = [row(own, mean_of_questions(table.gains[own], -1.0)) for own in (0, *shown)]
-    (low, high), alone = table.interval(best), mean_of_questions(table.gains[best], -1.0)
-    gain = replace(alone, low=min(low, alone.low), high=max(high, alone.high))
+    candidates += sorted(prices, key=lambda candidate: prices[candidate])[:1]  # The one nearest to its default.
+    rows = [row(candidate, mean_of_questions(table.gains[candidate], -1.0)) for candidate in (0, *candidates)]
+    (low, high), unselected = table.interval(best), mean_of_questions(table.gains[best], -1.0)
+    gain = replace(unselected, low=min(low, unselected.low), high=max(high, unselected.high))
     missing = [
         why
         for why, absent in (
@@ -85,39 +87,40 @@ def choices(found: Scored) -> Choices | None:
         )
         if absent
     ]
-    return Choices(most, len(right), tuple(rows), row(best, gain), is_promised, table.p_value(best), tuple(missing))
+    p_value = table.p_value(best)
+    return Choices(samples, len(correct), tuple(rows), row(best, gain), is_promised, p_value, tuple(missing))
 
 
-def best_of_all(found: Scored) -> tuple[int, Floats, Floats] | None:
+def best_of_all(scored: Scored) -> tuple[int, Floats, Floats] | None:
     """Return M, and the accuracy of each question with one and with the best-scored of M; None if there are no two."""
-    arrays = _pool(found)
+    arrays = _pool(scored)
     if arrays is None or arrays[1] is None:
         return None
-    right, scores, answers = arrays
-    best = BestOfN().answer(Pool(right, answers, scores=scores), Setting(right.shape[1])).accuracy
-    return right.shape[1], right.mean(axis=1), best
+    correct, scores, answers = arrays
+    best = BestOfN().answer(Pool(correct, answers, scores=scores), Setting(correct.shape[1])).accuracy
+    return correct.shape[1], correct.mean(axis=1), best
 
 
-def _pool(found: Scored) -> tuple[Bools, Floats | None, NDArray[Any] | None] | None:
+def _pool(scored: Scored) -> tuple[Bools, Floats | None, NDArray[Any] | None] | None:
     """Return outcomes, scores and answers of the questions with enough solutions; None if fewer than two have.
 
     Each has shape (questions, M), where M is the median number of solutions of a question. Of very many questions they
     are a sample.
     """
-    solutions = found.solutions[found.solutions["label"].notna() & (found.target != "step")]
+    solutions = scored.solutions[scored.solutions["label"].notna() & (scored.target != "step")]
     counts = solutions.groupby("question").size()
-    most = int(counts.median()) if len(counts) else 0
-    kept = counts.index[counts >= most]
-    if most < 2 or len(kept) < 2:
+    samples = int(counts.median()) if len(counts) else 0
+    questions = counts.index[counts >= samples]
+    if samples < 2 or len(questions) < 2:
         return None
-    if len(kept) > _MOST_QUESTIONS:
-        kept = np.sort(np.random.default_rng(0).choice(kept, _MOST_QUESTIONS, replace=False))
+    if len(questions) > _MOST_QUESTIONS:
+        questions = np.sort(np.random.default_rng(0).choice(questions, _MOST_QUESTIONS, replace=False))
     # A file can have the solutions of a question anywhere.
-    ordered = solutions[solutions["question"].isin(kept)].sort_values(["question", "solution"])
-    table = ordered.groupby("question").head(most)
-    shape = len(kept), most
-    right = table["label"].to_numpy(np.float64).reshape(shape) > 0.5
-    scores = table["score"].to_numpy(np.float64).reshape(shape) * (-1 if found.scale.reverse else 1)
-    named = table["answer"].astype(object).to_numpy().reshape(shape)
-    answers = None if table["answer"].isna().all() else np.stack([pd.factorize(part)[0] for part in named])
-    return right, None if np.isnan(scores).all() else scores, answers
+    ordered = solutions[solutions["question"].isin(questions)].sort_values(["question", "solution"])
+    table = ordered.groupby("question").head(samples)
+    shape = len(questions), samples
+    correct = table["label"].to_numpy(np.float64).reshape(shape) > 0.5
+    scores = table["score"].to_numpy(np.float64).reshape(shape) * (-1 if scored.scale.reverse else 1)
+    answer_rows = table["answer"].astype(object).to_numpy().reshape(shape)
+    answers = None if table["answer"].isna().all() else np.stack([pd.factorize(row)[0] for row in answer_rows])
+    return correct, None if np.isnan(scores).all() else scores, answers

@@ -52,11 +52,11 @@ class PrmScore:
 
 
 class _F1(Statistic):
-    def __init__(self, found: Bools, wrong: Bools, question: Ints) -> None:
+    def __init__(self, hits: Bools, wrong: Bools, question: Ints) -> None:
         self.question_ids, index = np.unique(question, return_inverse=True)
         self.rows = len(question)
-        parts = (found & wrong, wrong, found & ~wrong, ~wrong)
-        self._sums = np.stack([np.bincount(index, weights=part) for part in parts], axis=1)
+        masks = (hits & wrong, wrong, hits & ~wrong, ~wrong)
+        self._sums = np.stack([np.bincount(index, weights=mask) for mask in masks], axis=1)
 
     def values(self, weights: Floats) -> Floats:
         located, wrong, passed, right = (weights @ self._sums).T
@@ -67,16 +67,16 @@ class _F1(Statistic):
 class _HalfOfBoth(Statistic):
     """PRMScore. Where no step is wrong, it is the F1 of right steps alone, as in PRMBench."""
 
-    def __init__(self, taken: Bools, right: Bools, question: Ints) -> None:
+    def __init__(self, accepted: Bools, right: Bools, question: Ints) -> None:
         self.question_ids, index = np.unique(question, return_inverse=True)
         self.rows = len(question)
-        parts = (taken & right, ~taken & ~right, taken != right)
-        self._sums = np.stack([np.bincount(index, weights=part) for part in parts], axis=1)
+        masks = (accepted & right, ~accepted & ~right, accepted != right)
+        self._sums = np.stack([np.bincount(index, weights=mask) for mask in masks], axis=1)
         self._all_right = bool(right.all())
 
     def values(self, weights: Floats) -> Floats:
-        passed, found, mistaken = (weights @ self._sums).T
-        f1, f1_of_wrong = (2 * each / np.maximum(2 * each + mistaken, 1) for each in (passed, found))
+        passed, rejected, mistaken = (weights @ self._sums).T
+        f1, f1_of_wrong = (2 * hits / np.maximum(2 * hits + mistaken, 1) for hits in (passed, rejected))
         return np.asarray(f1 if self._all_right else (f1 + f1_of_wrong) / 2)
 
 
@@ -90,21 +90,21 @@ def prm_scores(
     """
     steps, right = prefixes["step"].to_numpy() > 0, prefixes["label"].to_numpy() > 0.5
     question, rewards = prefixes["question"].to_numpy(np.int64), prefixes["reward"].to_numpy(np.float64)
-    parts = {name: steps & (levels == own).to_numpy() for own, name in CATEGORIES.items()}
+    categories = {name: steps & (levels == classification).to_numpy() for classification, name in CATEGORIES.items()}
 
-    def scored(way: str, values: Floats, part: Bools) -> Detection:
-        statistic = _HalfOfBoth(values[part] > 0.5, right[part], question[part])
-        found = estimate(statistic, bootstrap)
-        return Detection(found.value, found.low, found.high, way, found.rows)
+    def score_of(way: str, values: Floats, category: Bools) -> Detection:
+        statistic = _HalfOfBoth(values[category] > 0.5, right[category], question[category])
+        score = estimate(statistic, bootstrap)
+        return Detection(score.value, score.low, score.high, way, score.rows)
 
     return tuple(
         PrmScore(
             name,
-            scored("as they are", rewards, part),
-            None if calibrated is None else scored("calibrated", calibrated, part),
+            score_of("as they are", rewards, category),
+            None if calibrated is None else score_of("calibrated", calibrated, category),
         )
-        for name, part in {"overall": steps, **parts}.items()
-        if part.any()
+        for name, category in {"overall": steps, **categories}.items()
+        if category.any()
     )
 
 
@@ -119,15 +119,15 @@ class _Steps:
         self.solution = self.rows[self._starts]
         """A row of each solution."""
         self.question = steps["question"].to_numpy(np.int64)[self._starts]
-        self.first_error = self.first(steps["label"].to_numpy(np.float64) < 0.5)
+        self.first_error = self.first_step(steps["label"].to_numpy(np.float64) < 0.5)
 
-    def first(self, wrong: Bools) -> Floats:
+    def first_step(self, wrong: Bools) -> Floats:
         """Return the first of the steps that are wrong in each solution, infinity if none is."""
         return np.minimum.reduceat(np.where(wrong, self._step, np.inf), self._starts)
 
-    def found(self, rewards: Floats, threshold: float) -> Bools:
+    def hits(self, rewards: Floats, threshold: float) -> Bools:
         """Return in which solutions a threshold finds the first error, or finds none where there is none."""
-        return np.asarray(self.first(rewards < threshold) == self.first_error)
+        return np.asarray(self.first_step(rewards < threshold) == self.first_error)
 
 
 def detection(
@@ -143,24 +143,24 @@ def detection(
     wrong = np.isfinite(steps.first_error)
     if not wrong.any() or wrong.all():
         return ()
-    own = prefixes["reward"].to_numpy(np.float64)[steps.rows]
-    part = pd.factorize(levels.iloc[steps.solution].astype(str))[0]
-    named = part.max() > 0
-    if not named:
-        part = np.random.default_rng(0).permutation(steps.question.max() + 1)[steps.question] % 2
-    ways = {"threshold 1/2": steps.found(own, 0.5)}
+    rewards = prefixes["reward"].to_numpy(np.float64)[steps.rows]
+    subset_of = pd.factorize(levels.iloc[steps.solution].astype(str))[0]
+    has_subsets = subset_of.max() > 0
+    if not has_subsets:
+        subset_of = np.random.default_rng(0).permutation(steps.question.max() + 1)[steps.question] % 2
+    ways = {"threshold 1/2": steps.hits(rewards, 0.5)}
     if calibrated is not None:
-        ways["threshold 1/2, calibrated"] = steps.found(calibrated[steps.rows], 0.5)
+        ways["threshold 1/2, calibrated"] = steps.hits(calibrated[steps.rows], 0.5)
     tuned = np.zeros(len(wrong), dtype=bool)
-    thresholds = np.unique(np.quantile(own, np.linspace(0, 1, _MOST_THRESHOLDS)))
-    hits = np.stack([steps.found(own, each) for each in thresholds])
-    for each in np.unique(part):
-        others = part != each
-        scores = [_F1(row[others], wrong[others], steps.question[others]).value() for row in hits]
-        tuned[~others] = hits[int(np.argmax(scores)), ~others]
-    ways[f"threshold tuned on {'other subsets' if named else 'the other half'}"] = tuned
+    thresholds = np.unique(np.quantile(rewards, np.linspace(0, 1, _MOST_THRESHOLDS)))
+    hits = np.stack([steps.hits(rewards, threshold) for threshold in thresholds])
+    for subset in np.unique(subset_of):
+        in_others = subset_of != subset
+        scores = [_F1(row[in_others], wrong[in_others], steps.question[in_others]).value() for row in hits]
+        tuned[~in_others] = hits[int(np.argmax(scores)), ~in_others]
+    ways[f"threshold tuned on {'other subsets' if has_subsets else 'the other half'}"] = tuned
     return tuple(
-        Detection(found.value, found.low, found.high, way, found.rows)
-        for way, right in ways.items()
-        for found in [estimate(_F1(right, wrong, steps.question), bootstrap)]
+        Detection(f1.value, f1.low, f1.high, way, f1.rows)
+        for way, way_hits in ways.items()
+        for f1 in [estimate(_F1(way_hits, wrong, steps.question), bootstrap)]
     )

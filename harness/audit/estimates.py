@@ -44,7 +44,7 @@ _BINS = 10
 _GROUPS = 5_000
 """A fit reads this many rows at most, which takes a second at most for a million prefixes."""
 LEAST_MIXED = 10
-"""Questions with right and wrong solutions that an AUC needs to be told."""
+"""Questions with right and wrong solutions without which no AUC is shown."""
 LEAST_INFORMATIVE = 10
 """Informative questions that a verdict on calibrators needs. See ``python -m benchmarks.statistics.audit_coverage``."""
 _UNEVEN = 0.5
@@ -89,11 +89,11 @@ class Measured:
     """Whether each question counts the same, since a few have most of the prefixes."""
     brier: Number
     gain: Number
-    """Mean Brier reduction by the calibrators that are chosen and fitted without a fold, on new questions."""
+    """Mean Brier reduction, on new questions, by calibrators that are chosen and fitted on the other folds."""
     chosen: str
     """The calibrator that is chosen on all questions; "" if none is better than the scores as they are."""
     gains: dict[str, Number]
-    """The same reduction by each calibrator, without a choice."""
+    """The Brier reduction by each calibrator, without a choice."""
     reliability: dict[str, tuple[Bin, ...]]
     """Bins of equally many prefixes: of the scores "as they are", and "calibrated" on questions that the fit and the
     choice have not seen."""
@@ -104,7 +104,7 @@ class Measured:
 
     @property
     def is_repaired(self) -> bool:
-        """Whether a calibrator clearly helps: the reduction is above 0, and enough questions are informative."""
+        """Whether a calibrator clearly helps: the Brier reduction is above 0, and enough questions are informative."""
         return bool(self.chosen) and self.gain.low > 0 and self.informative >= LEAST_INFORMATIVE
 
 
@@ -143,10 +143,10 @@ def draws_of(labels: Floats) -> int:
     return 1000
 
 
-def fitted(name: str, rows: Rows, chosen: Bools | slice = slice(None)) -> Calibrator:
+def fit_calibrator(name: str, rows: Rows, subset: Bools | slice = slice(None)) -> Calibrator:
     """Return a calibrator that is fitted to some of the prefixes. Of many, those with like scores are joined."""
     calibrator: Calibrator = calibrators.create(name)
-    values, k, n = rows.features(calibrator)[chosen], rows.k[chosen], rows.n[chosen]
+    values, k, n = rows.features(calibrator)[subset], rows.k[subset], rows.n[subset]
     if len(values) > _GROUPS:
         order, starts = values.argsort(), np.arange(_GROUPS) * len(values) // _GROUPS
         sizes = np.diff(starts, append=len(values))
@@ -156,43 +156,57 @@ def fitted(name: str, rows: Rows, chosen: Bools | slice = slice(None)) -> Calibr
     return calibrator
 
 
-def predicted(calibrator: Calibrator, rows: Rows, chosen: Bools | slice = slice(None)) -> Floats:
+def calibrated_rewards(calibrator: Calibrator, rows: Rows, subset: Bools | slice = slice(None)) -> Floats:
     """Return the calibrated rewards of some of the prefixes."""
-    return calibrator.predict(rows.features(calibrator)[chosen])[:, 0]
+    return calibrator.predict(rows.features(calibrator)[subset])[:, 0]
 
 
-def measured(found: Scored) -> Measured:
+def held_out_errors(name: str, rows: Rows, train: Bools, held_out: Bools) -> Floats:
+    """Return the squared errors of the held-out rows after a fit of a calibrator to the training rows."""
+    errors = calibrated_rewards(fit_calibrator(name, rows, train), rows, held_out) - rows.label[held_out]
+    return np.asarray(errors**2)
+
+
+def error_in_folds(name: str, rows: Rows, subset: Bools) -> float:
+    """Return the mean squared error of a calibrator on some rows, by folds over their questions."""
+    folds = [(subset & ~held_out, subset & held_out) for held_out in held_out_folds(rows.question, INNER, seed=1)]
+    folds = [(train, held_out) for train, held_out in folds if train.any() and held_out.any()]
+    errors = sum(float(held_out_errors(name, rows, *fold).sum()) for fold in folds)
+    return errors / int(subset.sum())
+
+
+def measure(scored: Scored) -> Measured:
     """Measure scored solutions."""
-    rows = Rows(found.prefixes)
+    rows = Rows(scored.prefixes)
     squared = (rows.reward - rows.label) ** 2
-    honest = {name: np.empty(len(squared)) for name in CALIBRATORS}
+    rewards_by = {name: np.empty(len(squared)) for name in CALIBRATORS}
     selected = np.empty(len(squared))
-    names = ORDER_ALONE if found.scale.name == "rank" else CALIBRATORS
-    for held, best in chosen_in_folds(rows, names):
+    names = ORDER_ALONE if scored.scale.name == "rank" else CALIBRATORS
+    for held_out, best in chosen_in_folds(rows, names):
         for name in names:
-            honest[name][held] = predicted(fitted(name, rows, ~held), rows, held)
-        selected[held] = honest[best][held] if best else rows.reward[held]
+            rewards_by[name][held_out] = calibrated_rewards(fit_calibrator(name, rows, ~held_out), rows, held_out)
+        selected[held_out] = rewards_by[best][held_out] if best else rows.reward[held_out]
     chosen = _best(rows, slice(None), names)
     gain = over_folds(squared - (selected - rows.label) ** 2, rows, gain_interval)
-    judged = (found.prefixes, selected if chosen else None, _levels(found), _BOOTSTRAP)
+    detection_inputs = (scored.prefixes, selected if chosen else None, _levels(scored), _BOOTSTRAP)
     return Measured(
         signed_error=mean_of(rows.reward - rows.label, rows, signed_interval),
-        by_step=_by_step(found.prefixes, rows),
-        by_level=_by_level(found, rows),
-        order=_order(found),
-        said=_said(rows, found.scale.name == "rank"),
+        by_step=_by_step(scored.prefixes, rows),
+        by_level=_by_level(scored, rows),
+        order=_order(scored),
+        said=_by_fifth(rows, scored.scale.name == "rank"),
         informative=_informative(rows),
         even=rows.is_uneven,
         brier=mean_of(squared, rows, error_interval),
         gain=gain,
         chosen=chosen,
-        gains={name: over_folds(squared - (honest[name] - rows.label) ** 2, rows, gain_interval) for name in names},
+        gains={name: over_folds(squared - (rewards_by[name] - rows.label) ** 2, rows, gain_interval) for name in names},
         reliability={
             "as they are": _bins(rows.reward, rows),
             **({"calibrated": _bins(selected, rows)} if chosen else {}),
         },
-        detection=detection(*judged) if found.target == "first error" else (),
-        prm_scores=prm_scores(*judged) if found.target == "step" else (),
+        detection=detection(*detection_inputs) if scored.target == "first error" else (),
+        prm_scores=prm_scores(*detection_inputs) if scored.target == "step" else (),
     )
 
 
@@ -218,47 +232,47 @@ def mean_of_questions(values: Floats, lowest: float = 0.0) -> Number:
     return Number(float(values.mean()), low, high, len(values))
 
 
-def _order(found: Scored) -> Number | None:
+def _order(scored: Scored) -> Number | None:
     """Return the AUC within questions: of whole solutions by their outcome, or else of prefixes by their labels."""
-    if found.target == "outcome":
-        return area_within(found.solutions)
-    steps = found.prefixes[found.prefixes["step"] > 0]
+    if scored.target == "outcome":
+        return area_within(scored.solutions)
+    steps = scored.prefixes[scored.prefixes["step"] > 0]
     return area_within(steps.drop_duplicates(["question", "step", "score", "label"]))
 
 
 def _informative(rows: Rows) -> int:
     """Return how many questions have something right, or how many have something wrong: the smaller number."""
-    right, wrong = (len(np.unique(rows.question[part])) for part in (rows.label > 0, rows.label < 1))
-    return min(right, wrong)
+    with_right, with_wrong = (len(np.unique(rows.question[subset])) for subset in (rows.label > 0, rows.label < 1))
+    return min(with_right, with_wrong)
 
 
-def _said(rows: Rows, by_rank: bool) -> tuple[Bin, ...]:
+def _by_fifth(rows: Rows, by_rank: bool) -> tuple[Bin, ...]:
     """Return the prefixes by fifths of the scale, or, by rank, in fifths of equally many. A fifth can be empty."""
     edges = np.quantile(rows.reward, np.arange(1, 5) / 5) if by_rank else np.arange(1, 5) / 5
     place = np.searchsorted(edges, rows.reward, side="right")
     return tuple(_bin(rows.reward, place == fifth, rows) for fifth in range(5))
 
 
-def _levels(found: Scored) -> pd.Series:
+def _levels(scored: Scored) -> pd.Series:
     """Return the level of each prefix: in ProcessBench its subset, in PRMBench the category of its solution."""
     keys = ["question", "solution"]
-    return found.prefixes[keys].merge(found.solutions[[*keys, "level"]], on=keys, how="left")["level"]
+    return scored.prefixes[keys].merge(scored.solutions[[*keys, "level"]], on=keys, how="left")["level"]
 
 
-def mean_of(values: Floats, rows: Rows, rule: IntervalRule, part: Bools | Ints | slice = slice(None)) -> Number:
+def mean_of(values: Floats, rows: Rows, rule: IntervalRule, subset: Bools | Ints | slice = slice(None)) -> Number:
     """Return the mean of values in [-1, 1] over some of the prefixes, with its interval over questions by a rule.
 
     Where a few questions have most of the prefixes of the file, each question counts the same.
     """
-    question = rows.question[part]
+    question = rows.question[subset]
     counts: Floats = np.bincount(question).astype(np.float64)
-    asked = np.flatnonzero(counts)
-    totals = np.bincount(question, weights=values)[asked]
-    counts = counts[asked]
+    question_ids = np.flatnonzero(counts)
+    totals = np.bincount(question, weights=values)[question_ids]
+    counts = counts[question_ids]
     even = rows.is_uneven
-    ratio = Ratio(totals / counts if even else totals, np.ones(len(counts)) if even else counts, asked, rule)
-    found = _number(ratio)
-    return replace(found, low=max(found.low, -1.0), high=min(found.high, 1.0))
+    ratio = Ratio(totals / counts if even else totals, np.ones(len(counts)) if even else counts, question_ids, rule)
+    mean = _number(ratio)
+    return replace(mean, low=max(mean.low, -1.0), high=min(mean.high, 1.0))
 
 
 def over_folds(values: Floats, rows: Rows, rule: IntervalRule) -> Number:
@@ -268,16 +282,16 @@ def over_folds(values: Floats, rows: Rows, rule: IntervalRule) -> Number:
     plain one is right for many questions (Bayle et al., 2020, "Cross-validation confidence intervals for test error").
     For few, it is too narrow. So Student's t has the degrees of freedom of the questions that one fit is measured on.
     """
-    found = mean_of(values, rows, rule)
-    own = max(found.questions / OUTER, 1.0)
-    wider = float(stdtrit(own, _UPPER) / stdtrit(max(found.questions - 1, 1), _UPPER))
-    low, high = (found.value - wider * (found.value - found.low), found.value + wider * (found.high - found.value))
-    return replace(found, low=max(low, -1.0), high=min(high, 1.0))
+    mean = mean_of(values, rows, rule)
+    degrees = max(mean.questions / OUTER, 1.0)
+    wider = float(stdtrit(degrees, _UPPER) / stdtrit(max(mean.questions - 1, 1), _UPPER))
+    low, high = (mean.value - wider * (mean.value - mean.low), mean.value + wider * (mean.high - mean.value))
+    return replace(mean, low=max(low, -1.0), high=min(high, 1.0))
 
 
 def _number(statistic: Statistic) -> Number:
-    found = estimate(statistic, _BOOTSTRAP, compared=False)
-    return Number(found.value, found.low, found.high, found.questions)
+    estimated = estimate(statistic, _BOOTSTRAP, compared=False)
+    return Number(estimated.value, estimated.low, estimated.high, estimated.questions)
 
 
 def folds_of(question: Ints, folds: int, seed: int = 0) -> NDArray[np.intp]:
@@ -287,70 +301,66 @@ def folds_of(question: Ints, folds: int, seed: int = 0) -> NDArray[np.intp]:
     return order[index]
 
 
+def held_out_folds(question: Ints, folds: int, seed: int = 0) -> Iterator[Bools]:
+    """Yield which rows each fold holds out."""
+    fold_of_row = folds_of(question, folds, seed)
+    yield from (fold_of_row == fold for fold in np.unique(fold_of_row))
+
+
 def chosen_in_folds(rows: Rows, names: Sequence[str] = CALIBRATORS) -> Iterator[tuple[Bools, str]]:
     """Yield the rows of each fold, and the calibrator that is best on the questions of the others; "" for none."""
-    folds = folds_of(rows.question, OUTER)
-    for fold in np.unique(folds):
-        held = folds == fold
-        yield held, _best(rows, ~held, names)
+    yield from ((held_out, _best(rows, ~held_out, names)) for held_out in held_out_folds(rows.question, OUTER))
 
 
-def _best(rows: Rows, chosen: Bools | slice, names: Sequence[str]) -> str:
+def _best(rows: Rows, subset: Bools | slice, names: Sequence[str]) -> str:
     """Return the calibrator with the lowest Brier score on held-out questions; "" if the scores are better."""
-    part = np.zeros(len(rows.reward), dtype=bool)
-    part[chosen] = True
-    folds = np.where(part, folds_of(rows.question, INNER, seed=1), -1)
+    in_subset = np.zeros(len(rows.reward), dtype=bool)
+    in_subset[subset] = True
     # Of an order alone, the rewards mean nothing.
-    scores = {} if names == ORDER_ALONE else {"": float(((rows.reward - rows.label)[part] ** 2).mean())}
-    for name in names:
-        errors = 0.0
-        for fold in range(INNER):
-            held = folds == fold
-            train = part & ~held
-            if held.any() and train.any():
-                errors += float(((predicted(fitted(name, rows, train), rows, held) - rows.label[held]) ** 2).sum())
-        scores[name] = errors / part.sum()
+    scores = {} if names == ORDER_ALONE else {"": float(((rows.reward - rows.label)[in_subset] ** 2).mean())}
+    scores |= {name: error_in_folds(name, rows, in_subset) for name in names}
     return min(scores, key=lambda name: scores[name])
 
 
-def _by_part(parts: Mapping[str, Bools], rows: Rows) -> dict[str, Number]:
+def _by_part(subsets: Mapping[str, Bools], rows: Rows) -> dict[str, Number]:
     """Return the signed error of each part that has prefixes."""
     errors = rows.reward - rows.label
-    return {name: mean_of(errors[part], rows, signed_interval, part) for name, part in parts.items() if part.any()}
+    some = {name: subset for name, subset in subsets.items() if subset.any()}
+    return {name: mean_of(errors[subset], rows, signed_interval, subset) for name, subset in some.items()}
 
 
 def _by_step(prefixes: pd.DataFrame, rows: Rows) -> dict[str, Number]:
     """Return the signed error of the bare question, of thirds of the steps, and of whole solutions."""
     step, steps = prefixes["step"].to_numpy(), prefixes["steps"].to_numpy()
     share = step / np.maximum(steps, 1)
-    parts = {
+    subsets = {
         "bare question": step == 0,
         "first third": (step > 0) & (share <= 1 / 3),
         "second third": (share > 1 / 3) & (share <= 2 / 3),
         "last third": (share > 2 / 3) & (step < steps),
         "whole solution": (step == steps) & (step > 0),
     }
-    return _by_part(parts, rows)
+    return _by_part(subsets, rows)
 
 
-def _by_level(found: Scored, rows: Rows) -> dict[str, Number]:
+def _by_level(scored: Scored, rows: Rows) -> dict[str, Number]:
     """Return the signed error of each level that the file names."""
-    own = _levels(found).map(str, na_action="ignore")
-    known = sorted(own.dropna().unique())
-    parts = {name: (own == name).to_numpy() for name in known}
-    return _by_part(parts, rows) if 1 < len(known) <= 10 else {}
+    levels = _levels(scored).map(str, na_action="ignore")
+    names = sorted(levels.dropna().unique())
+    subsets = {name: (levels == name).to_numpy() for name in names}
+    return _by_part(subsets, rows) if 1 < len(names) <= 10 else {}
 
 
 def _bins(rewards: Floats, rows: Rows) -> tuple[Bin, ...]:
     """Return bins of about equally many prefixes. Equal rewards are in one bin."""
     edges = np.unique(np.quantile(rewards, np.arange(1, _BINS) / _BINS))
     place = np.searchsorted(edges, rewards, side="right")
-    parts = (place == number for number in range(len(edges) + 1))
-    return tuple(_bin(rewards, part, rows) for part in parts if part.any())
+    subsets = (place == number for number in range(len(edges) + 1))
+    return tuple(_bin(rewards, subset, rows) for subset in subsets if subset.any())
 
 
-def _bin(rewards: Floats, part: Bools, rows: Rows) -> Bin:
-    count = int(part.sum())
+def _bin(rewards: Floats, subset: Bools, rows: Rows) -> Bin:
+    count = int(subset.sum())
     if not count:
         return Bin(math.nan, Number(math.nan, math.nan, math.nan, 0), 0)
-    return Bin(float(rewards[part].mean()), mean_of(rows.label[part], rows, bounded_interval, part), count)
+    return Bin(float(rewards[subset].mean()), mean_of(rows.label[subset], rows, bounded_interval, subset), count)

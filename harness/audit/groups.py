@@ -38,19 +38,21 @@ class Audited(Protocol):
 def by_maker(records: Sequence[Record]) -> Iterator[Record]:
     """Yield a record for each LLM or data set that the solutions in a list of a record name."""
     for place, content in records:
-        own = content if isinstance(content, Mapping) else {}
-        many = next((name for name in MANY if isinstance(own.get(name), list)), "")
-        inner = [each if isinstance(each, Mapping) else {} for each in own.get(many, ())]
-        names = (name for name in (*MAKERS, *SCORERS, *DATASETS) if name not in own)
-        field = next((name for name in names if inner and all(name in each for each in inner)), None)
+        values = content if isinstance(content, Mapping) else {}
+        list_name = next((name for name in MANY if isinstance(values.get(name), list)), "")
+        solutions = [solution if isinstance(solution, Mapping) else {} for solution in values.get(list_name, ())]
+        names = (name for name in (*MAKERS, *SCORERS, *DATASETS) if name not in values)
+        field = next((name for name in names if solutions and all(name in solution for solution in solutions)), None)
         if field is None:
             yield place, content
             continue
-        for maker in dict.fromkeys(str(each[field]) for each in inner):
-            of_maker = [str(each[field]) == maker for each in inner]
-            lists = {name: each for name, each in own.items() if isinstance(each, list)}
-            parts = {name: list(compress(each, of_maker)) for name, each in lists.items() if len(each) == len(inner)}
-            yield place, {**own, **parts, field: maker}
+        for maker in dict.fromkeys(str(solution[field]) for solution in solutions):
+            of_maker = [str(solution[field]) == maker for solution in solutions]
+            lists = {name: value for name, value in values.items() if isinstance(value, list)}
+            lists = {
+                name: list(compress(value, of_maker)) for name, value in lists.items() if len(value) == len(of_maker)
+            }
+            yield place, {**values, **lists, field: maker}
 
 
 def makers_of(records: Sequence[Record]) -> list[str]:
@@ -71,17 +73,17 @@ def split(records: Sequence[Record], fields: Sequence[str], source: str) -> dict
     """Return the records of each group, by the values of fields. Raises a DataError if no record has a field."""
     groups: dict[str, list[Record]] = {}
     for place, content in records:
-        own = content if isinstance(content, Mapping) else {}
-        if absent := [name for name in fields if name not in own]:
+        values = content if isinstance(content, Mapping) else {}
+        if absent := [name for name in fields if name not in values]:
             raise DataError(f"{source}, {place}: there is no field '{absent[0]}', which --by names.")
-        groups.setdefault(", ".join(str(own[name]) for name in fields), []).append((place, content))
+        groups.setdefault(", ".join(str(values[name]) for name in fields), []).append((place, content))
     return groups
 
 
 def overview(groups: Mapping[str, Audited], fields: Sequence[str], width: int | None = None) -> str:
     """Return a table with a row for each group, and what it says."""
-    measured = [found.measured for found in groups.values()]
-    errors = [values.signed_error for values in measured]
+    measurements = [audited.measured for audited in groups.values()]
+    errors = [values.signed_error for values in measurements]
     p_values = holm([_p_of(error) for error in errors])
     rows = [
         [
@@ -91,14 +93,14 @@ def overview(groups: Mapping[str, Audited], fields: Sequence[str], width: int | 
             "too few" if values.order is None or values.order.questions < LEAST_MIXED else quantity(values.order, 2),
             values.chosen if values.is_repaired else "",
         ]
-        for name, values, error in zip(groups, measured, errors, strict=True)
+        for name, values, error in zip(groups, measurements, errors, strict=True)
     ]
     sure = [name for name, p_value in zip(groups, p_values, strict=True) if p_value < _SURE]
-    named = " and ".join(f"'{field}'" for field in fields)
-    first = next(iter(groups)).split(", ")
-    only = " ".join(f"--only {field}={value}" for field, value in zip(fields, first, strict=False))
+    by = " and ".join(f"'{field}'" for field in fields)
+    first_group = next(iter(groups)).split(", ")
+    only = " ".join(f"--only {field}={value}" for field, value in zip(fields, first_group, strict=False))
     lines = [
-        f"The file has {counted(len(groups), 'group')} by {named}, which are not one pool. Each is audited by itself.",
+        f"The file has {counted(len(groups), 'group')} by {by}, which are not one pool. Each is audited by itself.",
         f"Too high or too low (Holm's test over the groups): {', '.join(sure)}."
         if sure
         else "No group is clearly too high or too low (Holm's test over the groups).",
@@ -117,34 +119,32 @@ def _p_of(error: Number) -> float:
 def compared_scores(verifiers: Mapping[str, Audited], width: int | None = None) -> str:
     """Return a table of several scores of the same solutions, with paired tests of each against the first."""
     rows, tests = [], []
-    first, *others = verifiers
-    values = {name: list(_per_question(found.scored)) for name, found in verifiers.items()}
-    for name, found in verifiers.items():
-        means = [quantity(mean_of_questions(own), 2) if len(own) > 1 else "" for _, own in values[name]]
-        rows.append(
-            [name, quantity(found.measured.signed_error, 2, signed=True), number(found.measured.brier.value), *means]
-        )
-    for name in others:
-        for (kind, own), (_, base) in zip(values[name], values[first], strict=True):
-            if len(own) == len(base) > 1:
-                tests.append((name, kind, own - base))
+    first_name, *other_names = verifiers
+    values = {name: list(_per_question(audited.scored)) for name, audited in verifiers.items()}
+    for name, measured in ((name, audited.measured) for name, audited in verifiers.items()):
+        means = [quantity(mean_of_questions(numbers), 2) if len(numbers) > 1 else "" for _, numbers in values[name]]
+        rows.append([name, quantity(measured.signed_error, 2, signed=True), number(measured.brier.value), *means])
+    for name in other_names:
+        for (kind, numbers), (_, base) in zip(values[name], values[first_name], strict=True):
+            if len(numbers) == len(base) > 1:
+                tests.append((name, kind, numbers - base))
     adjusted: Floats = holm([_paired_p(difference) for *_, difference in tests]) if tests else np.zeros(0)
     lines = [
-        f"{name} - {first}, {kind}: {quantity(mean_of_questions(difference, -1.0), signed=True)}, "
+        f"{name} - {first_name}, {kind}: {quantity(mean_of_questions(difference, -1.0), signed=True)}, "
         f"n = {len(difference):,}, p = {p_value:.2g}."
         for (name, kind, difference), p_value in zip(tests, adjusted, strict=True)
     ]
-    kinds = [kind for kind, _ in values[first]]
+    kinds = [kind for kind, _ in values[first_name]]
     table = text_table(["score", "score - label", "Brier", *kinds], rows, width)
-    told = "Paired over questions, with Holm's correction of p:" if lines else "Too few questions to compare them."
-    return "\n".join([table, "", told, *(wrapped(line, width, hanging="  ") for line in lines)])
+    heading = "Paired over questions, with Holm's correction of p:" if lines else "Too few questions to compare them."
+    return "\n".join([table, "", heading, *(wrapped(line, width, hanging="  ") for line in lines)])
 
 
-def _per_question(found: Scored) -> Iterator[tuple[str, Floats]]:
+def _per_question(scored: Scored) -> Iterator[tuple[str, Floats]]:
     """Yield the AUC of each question with both outcomes, and the accuracy of each by its best-scored solution."""
-    areas = areas_within(found.solutions)
+    areas = areas_within(scored.solutions)
     yield "AUC within", areas if len(areas) >= LEAST_MIXED else np.zeros(0)
-    best = best_of_all(found)
+    best = best_of_all(scored)
     if best is not None:
         yield f"best-of-{best[0]}", best[2]
 

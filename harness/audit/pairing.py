@@ -45,17 +45,19 @@ def without_repeats(solutions: Sequence[Solution]) -> tuple[list[Solution], str]
     scores and labels as an earlier record.
     """
     records: _Records = {}
-    for each in solutions:
-        records.setdefault((each["question"], each["place"] if "number" in each else None), []).append(each)
-    first, repeats = _first_names(records), dict[str, str]()
+    for solution in solutions:
+        place = solution["place"] if "number" in solution else None
+        records.setdefault((solution["question"], place), []).append(solution)
+    first_names, repeats = _first_names(records), dict[str, str]()
     originals: list[Solution] = []
     contents = set[tuple[str, ...]]()
-    for (name, _), own in records.items():
-        content = first[name], *sorted(repr((_text(each), each.get("score"), each.get("label"))) for each in own)
-        if name != first[name] or content in contents:
-            repeats.setdefault(first[name], name)
+    for (name, _), record in records.items():
+        values = [repr((_text(solution), solution.get("score"), solution.get("label"))) for solution in record]
+        content = first_names[name], *sorted(values)
+        if name != first_names[name] or content in contents:
+            repeats.setdefault(first_names[name], name)
         if content not in contents:
-            originals += [{**each, "question": first[name]} for each in own]
+            originals += [{**solution, "question": first_names[name]} for solution in record]
         contents.add(content)
     if not repeats:
         return originals, ""
@@ -72,13 +74,13 @@ def _first_names(records: _Records) -> dict[str, str]:
     The text of a question that has only a name is that of its solutions. A text that most questions share, such as an
     instruction, is none of theirs.
     """
-    by_text, first = dict[str, str](), dict[str, str]()
-    for (name, _), own in records.items():
-        asked = own[0].get("asked") or (name if " " in name else "\n".join(sorted(map(_text, own))))
-        text = " ".join(str(asked).split())
-        first.setdefault(name, by_text.setdefault(text if len(text) >= _SHORTEST_REPEAT else name, name))
-    is_shared = len(set(first.values())) * _MOST_REPEATS < len(first)
-    return {name: name for name in first} if is_shared else first
+    by_text, first_names = dict[str, str](), dict[str, str]()
+    for (name, _), record in records.items():
+        question_text = record[0].get("asked") or (name if " " in name else "\n".join(sorted(map(_text, record))))
+        text = " ".join(str(question_text).split())
+        first_names.setdefault(name, by_text.setdefault(text if len(text) >= _SHORTEST_REPEAT else name, name))
+    is_shared = len(set(first_names.values())) * _MOST_REPEATS < len(first_names)
+    return {name: name for name in first_names} if is_shared else first_names
 
 
 def _text(solution: Solution) -> str:
@@ -92,30 +94,31 @@ def own_question_wins(solutions: Sequence[Solution]) -> OwnWins | None:
     It is None if fewer than 20 questions have texts that are long enough.
     """
     words: dict[str, set[str]] = {}
-    for each in solutions:
-        words.setdefault(each["question"], set(_WORD.findall(str(each.get("asked") or each["question"]).lower())))
-    names = [name for name, own in words.items() if len(own) >= _SHORTEST_QUESTION][:_MOST]
+    for solution in solutions:
+        question_text = str(solution.get("asked") or solution["question"]).lower()
+        words.setdefault(solution["question"], set(_WORD.findall(question_text)))
+    names = [name for name, question_words in words.items() if len(question_words) >= _SHORTEST_QUESTION][:_MOST]
     if len(names) < _FEWEST:
         return None
     counts = Counter(word for name in names for word in words[name])
     weights = [{word: math.log(len(names) / counts[word]) for word in words[name]} for name in names]
-    totals = [sum(own.values()) or 1.0 for own in weights]
-    places, random = {name: place for place, name in enumerate(names)}, np.random.default_rng(0)
+    totals = [sum(word_weights.values()) or 1.0 for word_weights in weights]
+    numbers, random = {name: number for number, name in enumerate(names)}, np.random.default_rng(0)
     wins: dict[int, list[float]] = {}
-    for each in solutions:
-        own = places.get(each["question"])
-        if own is None or len(wins.get(own, ())) == _SOLUTIONS:
+    for solution in solutions:
+        question = numbers.get(solution["question"])
+        if question is None or len(wins.get(question, ())) == _SOLUTIONS:
             continue
-        text = set(_WORD.findall(_text(each).lower()))
+        text = set(_WORD.findall(_text(solution).lower()))
         if len(text) < _SHORTEST_TEXT:
             continue
-        others = (own + 1 + random.integers(len(names) - 1, size=_OTHERS)) % len(names)
-        shared = [
-            sum(weights[place][word] for word in text & words[names[place]]) / totals[place]
-            for place in (own, *others.tolist())
+        other_questions = (question + 1 + random.integers(len(names) - 1, size=_OTHERS)) % len(names)
+        shares = [
+            sum(weights[number][word] for word in text & words[names[number]]) / totals[number]
+            for number in (question, *other_questions.tolist())
         ]
-        against = [float(shared[0] > other) + 0.5 * (shared[0] == other) for other in shared[1:]]
-        wins.setdefault(own, []).append(float(np.mean(against)))
+        comparisons = [float(shares[0] > other_share) + 0.5 * (shares[0] == other_share) for other_share in shares[1:]]
+        wins.setdefault(question, []).append(float(np.mean(comparisons)))
     if len(wins) < _FEWEST:
         return None
     means = np.array([np.mean(values) for values in wins.values()])

@@ -18,18 +18,16 @@ _KINDS = ["fixed n", "rule that stops early"]
 
 def diagrams(tables: Mapping[str, pd.DataFrame]) -> dict[str, charts.Figure]:
     """Return the diagrams of the tables of an audit that have rows, by the names of the tables."""
-    drawn = {}
+    figures = {}
     for name, words in WORDS["diagrams"].items():
         if len(table := tables[name]):
-            drawn[name] = charts.Figure(name, words["title"], words["caption"], _draw(name, table), table)
-    return drawn
+            figures[name] = charts.Figure(name, words["title"], words["caption"], _draw(name, table), table)
+    return figures
 
 
 def _draw(name: str, table: pd.DataFrame) -> charts.Layers:
     if name == "reliability":
-        series = charts.with_shapes(
-            charts.series_of(["as they are", "calibrated"], list(dict.fromkeys(table["series"])))
-        )
+        series = charts.with_shapes(charts.series_of(["as they are", "calibrated"], [*table["series"].unique()]))
         return _styled(pictures.reliability(table, series, _points(series)), *_CURVE)
     if name == "choices":
         kinds = np.where(table["choice"].str.startswith("learned"), _KINDS[1], _KINDS[0])
@@ -53,10 +51,10 @@ def _forest(
     scale = alt.Scale(zero=series is None)
     width = max(_LEAST, _WIDTH - room)
     x = alt.X(f"{value}:Q", title=title, scale=scale, axis=alt.Axis(tickCount=width // 50, grid=True))
-    shown, key = series or _ALL, None if series is None else _points(series)
-    layers = pictures.forest(alt.Chart(rows), name, x, shown, key, by="kind", axis=axis)
-    drawn = alt.layer(*layers) if series else alt.layer(charts.zero_line(), *layers)
-    return _styled(drawn, width, _LINE * len(rows))
+    shown_series, key = series or _ALL, None if series is None else _points(series)
+    layers = pictures.forest(alt.Chart(rows), name, x, shown_series, key, by="kind", axis=axis)
+    forest = alt.layer(*layers) if series else alt.layer(charts.zero_line(), *layers)
+    return _styled(forest, width, _LINE * len(rows))
 
 
 def _points(series: charts.Series) -> alt.Legend:

@@ -13,18 +13,18 @@ from prmcal.harness.audit.scored import Scored
 _LONGEST_NAME = 60
 
 
-def pool_of(found: Scored, llm: str) -> pd.DataFrame:
+def pool_of(scored: Scored, llm: str) -> pd.DataFrame:
     """Return scored solutions as the rows of a pool, with an equal number for each question.
 
     The text of a question becomes a hash, and equal answers of a question become equal numbers. Right answers are
     equal. Scores are in [0, 1], or as they are if they are log-odds, and the bare question has none. Raises a DataError
     if it is not known of all solutions whether they are right, or scores are missing.
     """
-    solutions = found.solutions
-    if not solutions["label"].isin([0.0, 1.0]).all() or found.target in ("first error", "step"):
+    solutions = scored.solutions
+    if not solutions["label"].isin([0.0, 1.0]).all() or scored.target in ("first error", "step"):
         raise DataError("A pool needs to know of each whole solution whether its answer is right.")
-    steps = found.prefixes[found.prefixes["step"] > 0].sort_values("step")
-    column = "score" if found.scale.name == "logit" else "reward"
+    steps = scored.prefixes[scored.prefixes["step"] > 0].sort_values("step")
+    column = "score" if scored.scale.name == "logit" else "reward"
     scores = steps.groupby(["question", "solution"])[column].agg(list).rename("score")
     rows = solutions.drop(columns=["score", "steps", "reward"]).join(scores, on=["question", "solution"])
     if rows["score"].isna().any():
@@ -32,35 +32,35 @@ def pool_of(found: Scored, llm: str) -> pd.DataFrame:
     counts = rows["question"].value_counts()
     samples = int(counts.median())
     rows = rows[rows["question"].isin(counts.index[counts >= samples]) & (rows["solution"] < samples)].copy()
-    rows["question"] = rows["question"].map(lambda number: _named(found.questions[number]))
+    rows["question"] = rows["question"].map(lambda number: _question_name(scored.questions[number]))
     rows["correct"] = rows.pop("label") == 1
     answer = rows.pop("answer")
     if answer.notna().any():
-        known = answer.astype("string").where(~rows["correct"], "the right one").where(answer.notna())
-        numbers = known.groupby(rows["question"]).transform(lambda own: own.factorize()[0]).astype(int)
+        answers = answer.astype("string").where(~rows["correct"], "the right one").where(answer.notna())
+        numbers = answers.groupby(rows["question"]).transform(lambda texts: texts.factorize()[0]).astype(int)
         # Solutions without an answer agree with no other.
         rows["prediction"] = numbers.where(numbers >= 0, -1 - rows["solution"]).astype("int16")
     if rows["score"].str.len().max() == 1:
         rows["score"] = rows["score"].str[0].astype("float32")
     else:
-        rows["score"] = rows["score"].map(lambda own: np.array(own, dtype=np.float32))
+        rows["score"] = rows["score"].map(lambda scores: np.array(scores, dtype=np.float32))
     rows.insert(0, "llm", llm)
     return rows.dropna(axis=1, how="all").reset_index(drop=True)
 
 
-def check_of(found: Scored, rows: pd.DataFrame) -> str:
+def check_of(scored: Scored, rows: pd.DataFrame) -> str:
     """Return what was seen of the texts and the answers before the texts are left out."""
     samples = counted(int(rows.groupby("question").size().iloc[0]), "sample")
     size = f"{counted(rows['question'].nunique(), 'question')} with {samples}"
-    if found.wins is None:
+    if scored.wins is None:
         return f"{size}. There were too few texts to see whether solutions answer their questions."
     return (
         f"{size}. A solution shares more words and numbers with its own question than with another one in "
-        f"{quantity(found.wins)} of comparisons: the solutions answer their questions."
+        f"{quantity(scored.wins)} of comparisons: the solutions answer their questions."
     )
 
 
-def _named(question: str) -> str:
+def _question_name(question: str) -> str:
     """Return the name of a question: a short name as it is, and the hash of a text."""
     is_name = len(question) <= _LONGEST_NAME and not any(map(str.isspace, question))
     return question if is_name else hashlib.sha256(question.encode()).hexdigest()[:12]

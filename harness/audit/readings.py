@@ -10,21 +10,20 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from prmcal.arrays import Bools, Floats
+from prmcal.arrays import Floats
 from prmcal.db.statistics.intervals import UNKNOWN, error_interval, gain_interval, signed_interval
 from prmcal.db.text.formats import number
 from prmcal.db.text.overview import quantity
 from prmcal.harness.audit.estimates import (
-    INNER,
     OUTER,
     Number,
     Rows,
     area_within,
-    fitted,
-    folds_of,
+    error_in_folds,
+    held_out_errors,
+    held_out_folds,
     mean_of,
     over_folds,
-    predicted,
 )
 from prmcal.harness.audit.scored import Scored
 from prmcal.registry.strategies.aggregation import READINGS, Reading, read_steps
@@ -43,7 +42,7 @@ CHOSEN = "chosen in the folds"
 
 
 @dataclass(frozen=True)
-class Read:
+class MeasuredReading:
     """Whole solutions by one reading of their steps, or by the one that the other folds choose."""
 
     reading: str
@@ -60,33 +59,36 @@ class Read:
     def columns(self) -> dict[str, object]:
         """Return its values and their intervals as a row of a table."""
         numbers = {name: getattr(self, name) or UNKNOWN for name in ("error", "brier", "calibrated", "cut", "auc")}
-        parts = [value.columns(name) for name, value in numbers.items()]
-        return {"reading": self.reading, **{name: each for part in parts for name, each in part.items()}}
+        row: dict[str, object] = {"reading": self.reading}
+        for name, value in numbers.items():
+            row |= value.columns(name)
+        return row
 
 
-def readings(found: Scored) -> tuple[Read, ...]:
+def readings(scored: Scored) -> tuple[MeasuredReading, ...]:
     """Return all readings of the steps, and last what is chosen in the folds.
 
     It is empty if no solution has scores of two steps, or if labels are about steps and not about whole solutions.
     """
-    table = _whole(found)
+    table = _whole_solutions(scored)
     if table is None:
         return ()
-    raw = {name: Rows(table.assign(reward=table[name])) for name in READINGS}
-    rows = raw[_LAST]
-    squared = {name: (each.reward - each.label) ** 2 for name, each in raw.items()}
+    rows_of = {name: Rows(table.assign(reward=table[name])) for name in READINGS}
+    rows = rows_of[_LAST]
+    squared = {name: (rewards.reward - rewards.label) ** 2 for name, rewards in rows_of.items()}
     after = {name: np.empty(len(rows.label)) for name in READINGS}
-    chosen, on_top, errors = (np.empty(len(rows.label)) for _ in range(3))
-    for held in _parts(rows, OUTER):
+    chosen_squares, on_top, errors = (np.empty(len(rows.label)) for _ in range(3))
+    for held_out in held_out_folds(rows.question, OUTER):
         for name in READINGS:
-            after[name][held] = _errors(raw[name], ~held, held)
-        best = min(READINGS, key=lambda name: squared[name][~held].mean())
-        chosen[held], errors[held] = squared[best][held], (raw[best].reward - rows.label)[held]
-        best = min(READINGS, key=lambda name: _inner_error(raw[name], ~held))
-        on_top[held] = after[best][held]
+            after[name][held_out] = held_out_errors(_ON_TOP, rows_of[name], ~held_out, held_out)
+        best = min(READINGS, key=lambda name: squared[name][~held_out].mean())
+        chosen_squares[held_out] = squared[best][held_out]
+        errors[held_out] = (rows_of[best].reward - rows.label)[held_out]
+        best = min(READINGS, key=lambda name: error_in_folds(_ON_TOP, rows_of[name], ~held_out))
+        on_top[held_out] = after[best][held_out]
 
-    def read(name: str, brier: Floats, calibrated: Floats, error: Floats, auc: Number | None) -> Read:
-        return Read(
+    def reading_of(name: str, brier: Floats, calibrated: Floats, error: Floats, auc: Number | None) -> MeasuredReading:
+        return MeasuredReading(
             name,
             mean_of(error, rows, signed_interval),
             mean_of(brier, rows, error_interval),
@@ -96,44 +98,44 @@ def readings(found: Scored) -> tuple[Read, ...]:
         )
 
     single = [
-        read(
+        reading_of(
             name,
             squared[name],
             after[name],
-            raw[name].reward - rows.label,
+            rows_of[name].reward - rows.label,
             area_within(table.assign(reward=table[name])),
         )
         for name in READINGS
     ]
-    return (*single, read(CHOSEN, chosen, on_top, errors, None))
+    return (*single, reading_of(CHOSEN, chosen_squares, on_top, errors, None))
 
 
-def sentences(rows: Sequence[Read]) -> Iterator[str]:
+def sentences(rows: Sequence[MeasuredReading]) -> Iterator[str]:
     """Yield what the last step is worth as a chance of a right answer, and whether another reading is worth more."""
     if not rows:
         return
-    last, chosen = rows[0], rows[-1]
+    last_step, chosen_reading = rows[0], rows[-1]
     best = min(rows[:-1], key=lambda row: row.brier.value)
-    auc = "" if last.auc is None else f", AUC within questions {quantity(last.auc)}"
+    auc = "" if last_step.auc is None else f", AUC within questions {quantity(last_step.auc)}"
     yield (
-        f"Whole solutions, read by the last step: score - label {quantity(last.error, signed=True)}, Brier score "
-        f"{quantity(last.brier)}{auc}."
+        f"Whole solutions, read by the last step: score - label {quantity(last_step.error, signed=True)}, Brier score "
+        f"{quantity(last_step.brier)}{auc}."
     )
-    if chosen.cut.low <= 0 or best is last:
-        yield f"No other reading of the steps clearly beats the last: {quantity(chosen.cut)}."
+    if chosen_reading.cut.low <= 0 or best is last_step:
+        yield f"No other reading of the steps clearly beats the last: {quantity(chosen_reading.cut)}."
         return
     auc = "" if best.auc is None else f", AUC within questions {quantity(best.auc)}"
     yield (
-        f"Read the {WORDS[best.reading]}: Brier score {number(last.brier.value)} to {quantity(best.brier)}{auc}. "
-        f"Chosen in folds, the reading cuts {quantity(chosen.cut)}. With '{_ON_TOP}' on top "
-        f"{number(best.calibrated.value)}; '{_ON_TOP}' on the last step alone {number(last.calibrated.value)}."
+        f"Read the {WORDS[best.reading]}: Brier score {number(last_step.brier.value)} to {quantity(best.brier)}{auc}. "
+        f"Chosen in folds, the reading cuts {quantity(chosen_reading.cut)}. With '{_ON_TOP}' on top "
+        f"{number(best.calibrated.value)}; '{_ON_TOP}' on the last step alone {number(last_step.calibrated.value)}."
     )
 
 
-def _whole(found: Scored) -> pd.DataFrame | None:
+def _whole_solutions(scored: Scored) -> pd.DataFrame | None:
     """Return each solution with a label and its scores by all readings; None if these are not to be compared."""
-    steps = found.prefixes[found.prefixes["step"] > 0].sort_values(["question", "solution", "step"])
-    if found.target in ("first error", "step") or steps.empty:
+    steps = scored.prefixes[scored.prefixes["step"] > 0].sort_values(["question", "solution", "step"])
+    if scored.target in ("first error", "step") or steps.empty:
         return None
     keys = ["question", "solution"]
     ends = steps.groupby(keys, sort=False).size().cumsum().to_numpy()
@@ -142,25 +144,5 @@ def _whole(found: Scored) -> pd.DataFrame | None:
     scores = np.split(steps["reward"].to_numpy(), ends[:-1])
     values = {name: read_steps(scores, name) for name in READINGS}
     table = steps[keys].drop_duplicates().assign(**values)
-    table = table.merge(found.solutions[[*keys, "label"]], on=keys).dropna(subset="label")
+    table = table.merge(scored.solutions[[*keys, "label"]], on=keys).dropna(subset="label")
     return table.astype({"label": np.float64}) if len(table) else None
-
-
-def _parts(rows: Rows, count: int, seed: int = 0) -> Iterator[Bools]:
-    folds = folds_of(rows.question, count, seed)
-    for fold in np.unique(folds):
-        yield folds == fold
-
-
-def _errors(rows: Rows, train: Bools, held: Bools) -> Floats:
-    """Return the squared errors of held-out rows after a fit to others."""
-    return np.asarray((predicted(fitted(_ON_TOP, rows, train), rows, held) - rows.label[held]) ** 2)
-
-
-def _inner_error(rows: Rows, part: Bools) -> float:
-    """Return the Brier score after a calibrator, by folds within some of the rows."""
-    return sum(
-        float(_errors(rows, part & ~held, part & held).sum())
-        for held in _parts(rows, INNER, seed=1)
-        if (part & held).any() and (part & ~held).any()
-    )

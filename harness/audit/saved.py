@@ -82,15 +82,15 @@ class SavedCalibrator:
         ValueError if a score is not on this scale, or is not finite.
         """
         scores = np.asarray(scores, dtype=np.float64)
-        scored = ~np.isnan(scores)
-        features = scores[scored]
+        has_score = ~np.isnan(scores)
+        features = scores[has_score]
         if self._calibrator.reads == "logit" and self.scale == "logit":
             features = -features if self._scale.reverse else features
         else:
             features = self._scale.rewards(features)
             features = log_odds(features) if self._calibrator.reads == "logit" else features
         rewards = np.full(scores.shape, np.nan)
-        rewards[scored] = self._calibrator.predict(features)[:, 0]
+        rewards[has_score] = self._calibrator.predict(features)[:, 0]
         return rewards
 
 
@@ -127,9 +127,8 @@ def load_calibrator(directory: str | Path) -> SavedCalibrator:
         if card["format"] > _FORMAT:
             raise DataError(f"A newer version of prmcal wrote {path}. Update prmcal to read it.")
         if card["format"] < _FORMAT:
-            raise DataError(
-                f"An older version of prmcal wrote {path}. Audit again: prmcal audit FILE --out {directory}."
-            )
+            audit = f"prmcal audit FILE --out {directory}"
+            raise DataError(f"An older version of prmcal wrote {path}. Audit again: {audit}.")
         calibrator = calibrators.create(card["name"]).load(path.with_name(_FOLDER))
         scale = Scale(**card["scale"])
         return SavedCalibrator(calibrator, scale, card["questions"], card["field"], card["files"])

@@ -64,19 +64,19 @@ class Scored:
     @property
     def of_questions(self) -> pd.DataFrame:
         """The values by which an alarm compares questions: one column each, one row for each question. May be NaN."""
-        first = self.solutions.drop_duplicates("question")
-        reward = first["reward"].astype(float)
-        return pd.DataFrame({FIRST: reward, OUTCOME: first["label"].astype(float) - reward})
+        first_solutions = self.solutions.drop_duplicates("question")
+        reward = first_solutions["reward"].astype(float)
+        return pd.DataFrame({FIRST: reward, OUTCOME: first_solutions["label"].astype(float) - reward})
 
 
-def scored(records: Sequence[Record], source: str, fields: Fields) -> Scored:
+def scored_records(records: Sequence[Record], source: str, fields: Fields) -> Scored:
     """Turn the records of a file into rows.
 
     Raises a DataError if the file has no scores or labels, or if it can be read in two ways. The message names both and
     the option that decides.
     """
-    found, words = solutions_of(records, source, fields)
-    return rows_of(found, source, fields, words)
+    solutions, words = solutions_of(records, source, fields)
+    return rows_of(solutions, source, fields, words)
 
 
 def _graded(solution: Solution, answer: Any, reference: str) -> bool:
@@ -88,75 +88,77 @@ def _graded(solution: Solution, answer: Any, reference: str) -> bool:
     return "," in reference and len(boxes) > 1 and grade_answer(", ".join(boxes), reference) == "correct"
 
 
-def rows_of(found: Sequence[Solution], source: str, fields: Fields, words: Sequence[str]) -> Scored:
+def rows_of(solutions: Sequence[Solution], source: str, fields: Fields, words: Sequence[str]) -> Scored:
     """Turn solutions with the values of a file into rows of numbers. `words` say how the file was read."""
-    found, repeats = without_repeats(found)
+    solutions, repeats = without_repeats(solutions)
     numbers: dict[str, int] = {}
-    seen: dict[int, int] = {}
-    rows: list[tuple[Any, ...]] = []
-    whole: list[dict[str, Any]] = []
+    last_index: dict[int, int] = {}
+    prefix_rows: list[tuple[Any, ...]] = []
+    solution_rows: list[dict[str, Any]] = []
     unlike: list[str] = []
     target: Target = next(
-        (name for name, key in _MARKS.items() if any(each.get(key) not in (None, []) for each in found)), "outcome"
+        (name for name, key in _MARKS.items() if any(solution.get(key) not in (None, []) for solution in solutions)),
+        "outcome",
     )
-    counts = [_step_count(each) for each in found]
-    over = [_scores_over(each, count) for each, count in zip(found, counts, strict=True)]
-    bare_is_scored = over.count(1) > over.count(0)
-    graded: list[tuple[bool, str, str]] = []
-    for each, count, more in zip(found, counts, over, strict=True):
-        question = numbers.setdefault(" ".join(each["question"].split()), len(numbers))
-        index = seen[question] = seen.get(question, -1) + 1
-        if more not in (None, int(bare_is_scored)):
-            unlike.append(str(each.get("place")))
-            if more in (0, 1) or len(unlike) <= _FEW_UNLIKE * len(found):
-                count = len(each["score"]) - bare_is_scored
-        scores, steps = _aligned(each.get("score"), count, each, source)
-        text = each.get("text") or "\n\n".join(each.get("steps") or ())
-        answer, way = each.get("answer"), "a field of its own"
-        if answer is None and text and (read := find_answer(text, MARKED)):
-            answer, way = read.text, read.way
-        if answer is None and each.get("reference") is not None and 0 < len(text) <= _SHORT and "\n" not in text:
+    counts = [_step_count(solution) for solution in solutions]
+    extra_scores = [_scores_over(solution, count) for solution, count in zip(solutions, counts, strict=True)]
+    bare_is_scored = extra_scores.count(1) > extra_scores.count(0)
+    verdicts: list[tuple[bool, str, str]] = []
+    for solution, count, extra in zip(solutions, counts, extra_scores, strict=True):
+        question = numbers.setdefault(" ".join(solution["question"].split()), len(numbers))
+        index = last_index[question] = last_index.get(question, -1) + 1
+        if extra not in (None, int(bare_is_scored)):
+            unlike.append(str(solution.get("place")))
+            if extra in (0, 1) or len(unlike) <= _FEW_UNLIKE * len(solutions):
+                count = len(solution["score"]) - bare_is_scored
+        scores, steps = _aligned(solution.get("score"), count, solution, source)
+        text = solution.get("text") or "\n\n".join(solution.get("steps") or ())
+        answer, way = solution.get("answer"), "a field of its own"
+        if answer is None and text and (extracted := find_answer(text, MARKED)):
+            answer, way = extracted.text, extracted.way
+        if answer is None and solution.get("reference") is not None and 0 < len(text) <= _SHORT and "\n" not in text:
             answer, way = text, "the whole text"
-        outcome = share_of(each.get("label"))
-        if outcome is None and each.get("reference") is not None:
-            reference = str(each["reference"])
-            outcome = float(_graded(each, answer, reference))
-            graded.append((bool(outcome), f"{shown(answer)} ({way})", reference))
+        outcome = share_of(solution.get("label"))
+        if outcome is None and solution.get("reference") is not None:
+            reference = str(solution["reference"])
+            outcome = float(_graded(solution, answer, reference))
+            verdicts.append((bool(outcome), f"{shown(answer)} ({way})", reference))
         if outcome is not None and not 0 <= outcome <= 1:
-            raise DataError(f"{source}, {each['place']}: a label must be in [0, 1]. Got {shown(each['label'])}.")
-        labels = _labels(each, target, steps, outcome)
+            got = shown(solution["label"])
+            raise DataError(f"{source}, {solution['place']}: a label must be in [0, 1]. Got {got}.")
+        labels = _labels(solution, target, steps, outcome)
         for step, (score, label) in enumerate(zip(scores, labels, strict=True)):
             if score is not None and label is not None:
-                rows.append((question, index, step, steps, score, label))
-        last = scores[-1] if scores else None
+                prefix_rows.append((question, index, step, steps, score, label))
+        last_score = scores[-1] if scores else None
         worst = min((label for label in labels if label is not None), default=None)
-        whole.append(
+        solution_rows.append(
             {
                 "question": question,
                 "solution": index,
                 "steps": steps,
                 "label": worst if target in ("first error", "step") else outcome,
-                "score": last,
+                "score": last_score,
                 "answer": answer,
-                "level": each.get("level"),
-                "cost": each.get("cost"),
+                "level": solution.get("level"),
+                "cost": solution.get("cost"),
             }
         )
-    prefixes = pd.DataFrame(rows, columns=["question", "solution", "step", "steps", "score", "label"])
-    solutions, field = pd.DataFrame(whole), found[0].get("field") if found else None
-    if prefixes.empty and not (solutions["answer"].notna().any() and solutions["label"].notna().any()):
+    prefixes = pd.DataFrame(prefix_rows, columns=["question", "solution", "step", "steps", "score", "label"])
+    table, field = pd.DataFrame(solution_rows), solutions[0].get("field") if solutions else None
+    if prefixes.empty and not (table["answer"].notna().any() and table["label"].notna().any()):
         raise DataError(
             f"{source} has no prefix with both a score and a label. Add the file that has the other: prmcal audit "
             f"{source} OTHER."
         )
     words = [*words]
     size = (
-        f"Read: {counted(len(numbers), 'question')}, {counted(len(solutions), 'solution')}, "
+        f"Read: {counted(len(numbers), 'question')}, {counted(len(table), 'solution')}, "
         f"{counted(len(prefixes), 'scored prefix', 'scored prefixes')}"
     )
     if prefixes.empty:
         scale = Scale("probability")
-        words.append(f"There are no scores. Labels: {_TARGETS[target]}, mean {solutions['label'].mean():.3f}.")
+        words.append(f"There are no scores. Labels: {_TARGETS[target]}, mean {table['label'].mean():.3f}.")
     else:
         scores = prefixes["score"].to_numpy(np.float64)
         name = str(field or "score")
@@ -166,8 +168,8 @@ def rows_of(found: Sequence[Solution], source: str, fields: Fields, words: Seque
             f"{_TARGETS[target]}, mean {prefixes['label'].mean():.3f}."
         )
     try:
-        prefixes, solutions = (
-            table.assign(reward=scale.rewards(table["score"].to_numpy(np.float64))) for table in (prefixes, solutions)
+        prefixes, table = (
+            frame.assign(reward=scale.rewards(frame["score"].to_numpy(np.float64))) for frame in (prefixes, table)
         )
     except ValueError as error:
         raise DataError(f"{source}: {error}.") from error
@@ -177,25 +179,25 @@ def rows_of(found: Sequence[Solution], source: str, fields: Fields, words: Seque
     words.insert(-1, f"{size}.")
     if unlike:
         words.append(f"The scores say how many steps {len(unlike):,} texts have, such as that of {unlike[0]}.")
-    doubts = (*_doubts(graded), *filter(None, [repeats]))
-    wins = own_question_wins(found)
-    return Scored(prefixes, solutions, tuple(numbers), target, scale, tuple(words), doubts, field, alarm_of(wins), wins)
+    doubts = (*_doubts(verdicts), *filter(None, [repeats]))
+    wins = own_question_wins(solutions)
+    return Scored(prefixes, table, tuple(numbers), target, scale, tuple(words), doubts, field, alarm_of(wins), wins)
 
 
 def independent(errors: np.ndarray[Any, Any], question: np.ndarray[Any, Any]) -> int:
     """Return how many independent prefixes have a mean error as uncertain as that of these, which are by question."""
     centred = errors - errors.mean()
     spread = float((np.bincount(question, weights=centred) ** 2).sum())
-    most = len(errors)
-    return most if spread == 0 else round(min(most, most * float((centred**2).sum()) / spread))
+    count = len(errors)
+    return count if spread == 0 else round(min(count, count * float((centred**2).sum()) / spread))
 
 
-def _doubts(graded: Sequence[tuple[bool, str, str]]) -> Iterator[str]:
+def _doubts(verdicts: Sequence[tuple[bool, str, str]]) -> Iterator[str]:
     """Yield why the grading of solutions may be wrong."""
-    if graded and not any(right for right, _, _ in graded):
-        _, answer, reference = graded[0]
+    if verdicts and not any(is_right for is_right, _, _ in verdicts):
+        _, answer, reference = verdicts[0]
         yield (
-            f"0 of {len(graded):,} solutions were graded right, so the labels may be misread: the first one answers "
+            f"0 of {len(verdicts):,} solutions were graded right, so the labels may be misread: the first one answers "
             f"{answer}, and the reference is {shown(reference)}. Name others: --answer FIELD --truth FIELD."
         )
 
@@ -225,11 +227,11 @@ def _scores_over(solution: Solution, steps: int | None) -> int | None:
     return len(scores) - (steps or 0) if guessed and scores else None
 
 
-def _aligned(given: Any, steps: int | None, solution: Solution, source: str) -> tuple[list[float | None], int]:
+def _aligned(score_field: Any, steps: int | None, solution: Solution, source: str) -> tuple[list[float | None], int]:
     """Return the score of each of the T + 1 prefixes, None where there is none, and T."""
-    if given is None:
+    if score_field is None:
         return [None] * ((steps or 1) + 1), steps or 1
-    values = given if isinstance(given, list) else [given]
+    values = score_field if isinstance(score_field, list) else [score_field]
     if len(values) == 1 and isinstance(values[0], list):
         values = values[0]
     count = len(values) if steps is None else steps
@@ -237,7 +239,7 @@ def _aligned(given: Any, steps: int | None, solution: Solution, source: str) -> 
         values = [score_of(value) for value in values]
     except ValueError as error:
         raise DataError(
-            f"{source}, {solution['place']}: a score must be a number or null. Got {shown(given)}."
+            f"{source}, {solution['place']}: a score must be a number or null. Got {shown(score_field)}."
         ) from error
     if len(values) not in (1, count, count + 1):
         raise DataError(
@@ -255,7 +257,7 @@ def _labels(solution: Solution, target: Target, steps: int, outcome: float | Non
         marks = [] if wrong is None else [wrong < 0 or step < wrong for step in range(steps)]
     else:
         marks = solution.get(_MARKS[target]) or []
-    values = [None if each is None else float(each) for each in marks]
+    values = [None if mark is None else float(mark) for mark in marks]
     return [None] * (steps + 1 - len(values)) + values if len(values) <= steps + 1 else [None] * (steps + 1)
 
 
@@ -269,24 +271,24 @@ def is_run(path: Path) -> bool:
 
 
 def run_solutions(directory: Path, only: Mapping[str, Sequence[str]]) -> tuple[list[Solution], str]:
-    """Return the solutions of one LLM, PRM, data set and split of a run, and a sentence that says which.
+    """Return the solutions of one LLM, PRM, data set and split of a run, and a sentence that names them.
 
     Raises a DataError if the run has nothing that is scored and has follow-ups, or if several settings are left. The
     message names the choices. Raises a RunError or a DatabaseError if the folder has no readable results.
 
-    `only` has the names that are wanted for ``llm``, ``prm``, ``dataset`` and ``split``. Without a split, it is that of
+    `only` has the names to choose for ``llm``, ``prm``, ``dataset`` and ``split``. Without a split, it is that of
     the test questions if there is one. The field `asked` has the text of the question.
     """
     published = RunFolder(directory).results()
-    setting = _chosen(scored_settings(published), directory, only)
+    setting = _chosen_setting(scored_settings(published), directory, only)
     trajectories, prefixes = scored_prefixes(published, setting)
     prefixes["rate"] = prefixes["successes"].astype("Float64") / prefixes["follow_ups"]
     prefixes = prefixes.astype({"logit": "float64", "rate": "float64"})
     by_trajectory = dict(tuple(prefixes.groupby(["question_id", "trajectory"], sort=False)))
     solutions = [
-        _solution(row, own)
+        _solution(row, prefix_rows)
         for row in trajectories.itertuples()
-        if (own := by_trajectory.get((row.question_id, row.trajectory))) is not None
+        if (prefix_rows := by_trajectory.get((row.question_id, row.trajectory))) is not None
     ]
     words = (
         f"Run {directory}: LLM {setting['llm']}, PRM {setting['prm']}, data set {setting['dataset']}, "
@@ -295,19 +297,19 @@ def run_solutions(directory: Path, only: Mapping[str, Sequence[str]]) -> tuple[l
     return solutions, words
 
 
-def _chosen(settings: pd.DataFrame, directory: Path, only: Mapping[str, Sequence[str]]) -> dict[str, str]:
-    """Return the setting that is wanted."""
+def _chosen_setting(settings: pd.DataFrame, directory: Path, only: Mapping[str, Sequence[str]]) -> dict[str, str]:
+    """Return the setting that `only` leaves, with its split."""
     if settings.empty:
         raise DataError(f"{directory} has no rewards with success counts yet. Finish the run: prmcal run.")
     if unknown := only.keys() - set(_KINDS):
         raise DataError(f"A setting of a run is chosen by {', '.join(_KINDS)}. Got '{min(unknown)}'.")
     for kind in _KINDS:
         names = list(dict.fromkeys(settings[kind]))
-        wanted = only.get(kind, [_TEST] if kind == "split" and _TEST in names else names)
-        settings = settings[settings[kind].isin(wanted)]
+        selected = only.get(kind, [_TEST] if kind == "split" and _TEST in names else names)
+        settings = settings[settings[kind].isin(selected)]
         if settings.empty:
             raise DataError(
-                f"{directory} has no {kind} '{wanted[0]}' with scores and success counts. It has: {', '.join(names)}."
+                f"{directory} has no {kind} '{selected[0]}' with scores and success counts. It has: {', '.join(names)}."
             )
     several = {kind: names for kind in _KINDS if len(names := list(dict.fromkeys(settings[kind]))) > 1}
     if several:
@@ -325,10 +327,10 @@ def _chosen(settings: pd.DataFrame, directory: Path, only: Mapping[str, Sequence
     return {str(name): value for name, value in settings.iloc[0].items()}
 
 
-def _solution(row: Any, own: pd.DataFrame) -> Solution:
+def _solution(row: Any, prefix_rows: pd.DataFrame) -> Solution:
     logits: list[float | None] = [None] * (row.steps + 1)
     rates: list[float | None] = [None] * (row.steps + 1)
-    for step, logit, rate in zip(own["step"], own["logit"], own["rate"], strict=True):
+    for step, logit, rate in zip(prefix_rows["step"], prefix_rows["logit"], prefix_rows["rate"], strict=True):
         logits[step] = None if math.isnan(logit) else logit
         rates[step] = None if math.isnan(rate) else rate
     texts = split_steps(row.text) if isinstance(row.text, str) else []

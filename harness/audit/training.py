@@ -59,33 +59,33 @@ def labelled(source: Path, fields: Fields, only: Mapping[str, Sequence[str]]) ->
     Raises a DataError if it cannot be read, or has no steps, no labels or too few questions.
     """
     if is_run(source):
-        found, words = run_solutions(source, {"split": [_SPLIT], **only})
+        raw_solutions, words = run_solutions(source, {"split": [_SPLIT], **only})
     else:
-        found, (words,) = solutions_of(read_files([source], only), str(source), fields, "training")
+        raw_solutions, (words,) = solutions_of(read_files([source], only), str(source), fields, "training")
         words = f"File {source.name}. {words}"
-    solutions = [_completed(each) for each in found]
-    questions = len({each["question"] for each in solutions})
-    if not any(each.get(name) not in (None, []) for each in solutions for name in _MARKS):
+    solutions = [_with_labels(solution) for solution in raw_solutions]
+    questions = len({solution["question"] for solution in solutions})
+    if not any(solution.get(name) not in (None, []) for solution in solutions for name in _MARKS):
         raise DataError(f"{source} has no labels: success rates, marks of steps, or what says who is right.")
-    if not any(step for each in solutions for step in each["steps"]):
+    if not any(step for solution in solutions for step in solution["steps"]):
         raise DataError(f"{source} has no texts of steps, and a value head learns from what a model reads.")
     if questions < _FEWEST:
         raise DataError(f"{source} has {questions} questions. It takes {_FEWEST}, and better hundreds.")
     return Labelled(str(source), solutions, [words])
 
 
-def _completed(each: Solution) -> Solution:
+def _with_labels(solution: Solution) -> Solution:
     """Add the texts, and what rates and the outcome say of each other.
 
     The outcome is one draw of the success of each prefix, and the rate of a solution with an answer is its outcome.
     """
-    steps = each["steps"] if "steps" in each else split_steps(each.get("text") or "")
-    rates, outcome = each.get("rates") or [], share_of(each.get("label"))
+    steps = solution["steps"] if "steps" in solution else split_steps(solution.get("text") or "")
+    rates, outcome = solution.get("rates") or [], share_of(solution.get("label"))
     if outcome is None and rates and rates[-1] in (0, 1) and find_answer("\n\n".join(steps), MARKED):
         outcome = float(rates[-1])
     rates = [outcome if rate is None else rate for rate in rates]
-    asked = str(each.get("asked") or each["question"])
-    return {**each, "asked": asked, "steps": steps, "rates": rates, "label": outcome}
+    question_text = str(solution.get("asked") or solution["question"])
+    return {**solution, "asked": question_text, "steps": steps, "rates": rates, "label": outcome}
 
 
 @dataclass(eq=False)
@@ -98,8 +98,8 @@ class HeadlessPRM(TokenClassifierPRM):
     def of(cls, checkpoint: str) -> "HeadlessPRM":
         """Return the PRM of a language model. `max_tokens` is its context, or 4096 if that is less."""
         config = read_config(resolve_checkpoint(checkpoint))
-        most = (_CONTEXT, config.get("max_position_embeddings"), config.get("sliding_window"))
-        return cls(checkpoint, max_tokens=min(limit for limit in most if limit))
+        limits = (_CONTEXT, config.get("max_position_embeddings"), config.get("sliding_window"))
+        return cls(checkpoint, max_tokens=min(limit for limit in limits if limit))
 
     def head_weights(self) -> Head:
         """Return the head of a causal language model: the checkpoint has no other."""
@@ -118,14 +118,14 @@ class HeadlessPRM(TokenClassifierPRM):
         That of a prefix which is longer than `max_tokens` is NaN.
         """
         (forest,) = self.hidden_states([request])
-        ends, read = iter(forest.leaves), []
+        ends, states_of = iter(forest.leaves), []
         for steps in request.trajectories:
             states = np.full((len(steps) + 1, forest.states.shape[1]), np.nan, dtype=np.float32)
             for place, prefix in enumerate(request.prefixes(steps)):
                 if self.prefix_ids(request.question, prefix) is not None:
                     states[place] = forest.states[next(ends)]
-            read.append(states)
-        return read
+            states_of.append(states)
+        return states_of
 
     def write(self, weight: Floats, bias: float, folder: Path) -> str:
         """Write a checkpoint whose log-odds are ``states @ weight + bias``, for a weight of shape (width,).
@@ -171,59 +171,59 @@ def fit_value_head(data: Labelled, prm: HeadlessPRM) -> ValueHead:
 
     The penalty is chosen by folds within the questions of each fit.
     """
-    of_each = _states(data.solutions, prm)
-    states, parts = np.concatenate(of_each), np.cumsum([len(each) for each in of_each])[:-1]
+    states_of = _states(data.solutions, prm)
+    states, bounds = np.concatenate(states_of), np.cumsum(list(map(len, states_of)))[:-1]
     # Each score is the number of its state, so that the rows of the prefixes say where their states are.
-    known = np.where(np.isnan(states[:, 0]), np.nan, np.arange(len(states)))
-    numbered = _scored(data, np.split(known, parts))
+    state_numbers = np.where(np.isnan(states[:, 0]), np.nan, np.arange(len(states)))
+    numbered = _scored(data, np.split(state_numbers, bounds))
     place, rows = numbered.prefixes["score"].to_numpy(np.intp), Rows(numbered.prefixes)
-    owner = np.repeat(numbered.solutions["question"].to_numpy(), [len(each) for each in of_each])
+    owner = np.repeat(numbered.solutions["question"].to_numpy(), list(map(len, states_of)))
     scores = np.empty(len(states))
-    for held in folds(owner, OUTER, 0):
-        weight, bias, _ = _fitted(states[place], rows, ~held[place])
-        scores[held] = states[held] @ weight + bias
-    weight, bias, penalty = _fitted(states[place], rows, np.ones(len(place), dtype=np.bool_))
-    found = _scored(data, np.split(scores, parts))
-    decisive = [[each["asked"], each["steps"], *map(each.get, _MARKS)] for each in data.solutions]
+    for held_out in folds(owner, OUTER, 0):
+        weight, bias, _ = _fit_head(states[place], rows, ~held_out[place])
+        scores[held_out] = states[held_out] @ weight + bias
+    weight, bias, penalty = _fit_head(states[place], rows, np.ones(len(place), dtype=np.bool_))
+    scored = _scored(data, np.split(scores, bounds))
+    decisive = [[solution["asked"], solution["steps"], *map(solution.get, _MARKS)] for solution in data.solutions]
     digest = hashlib.sha256(json.dumps(decisive, default=str).encode()).hexdigest()[:16]
-    return ValueHead(weight, bias, penalty, found.reading, digest, *_worth(found))
+    return ValueHead(weight, bias, penalty, scored.reading, digest, *_worth(scored))
 
 
 def _states(solutions: Sequence[Solution], prm: HeadlessPRM) -> list[Floats32]:
     """Return the states of all prefixes of each solution. The solutions of a question share what they begin with."""
     of_question: dict[str, list[int]] = {}
-    for number, each in enumerate(solutions):
-        of_question.setdefault(each["question"], []).append(number)
-    found: dict[int, Floats32] = {}
-    for own in of_question.values():
-        trajectories = tuple(tuple(solutions[number]["steps"]) for number in own)
-        states = prm.states(ScoringRequest(solutions[own[0]]["asked"], trajectories))
-        found.update(zip(own, states, strict=True))
-    return [found[number] for number in range(len(solutions))]
+    for number, solution in enumerate(solutions):
+        of_question.setdefault(solution["question"], []).append(number)
+    states_of: dict[int, Floats32] = {}
+    for numbers in of_question.values():
+        trajectories = tuple(tuple(solutions[number]["steps"]) for number in numbers)
+        states = prm.states(ScoringRequest(solutions[numbers[0]]["asked"], trajectories))
+        states_of.update(zip(numbers, states, strict=True))
+    return [states_of[number] for number in range(len(solutions))]
 
 
 def _scored(data: Labelled, scores: Sequence[Floats]) -> Scored:
     """Return the rows of the solutions with these scores of their prefixes. NaN is no score."""
     solutions = [
-        {**each, "score": [None if math.isnan(score) else float(score) for score in own]}
-        for each, own in zip(data.solutions, scores, strict=True)
+        {**solution, "score": [None if math.isnan(score) else float(score) for score in prefix_scores]}
+        for solution, prefix_scores in zip(data.solutions, scores, strict=True)
     ]
     return rows_of(solutions, data.source, Fields(scale="logit"), data.reading)
 
 
-def _fitted(states: Floats32, rows: Rows, part: Bools) -> tuple[Floats, float, float]:
+def _fit_head(states: Floats32, rows: Rows, subset: Bools) -> tuple[Floats, float, float]:
     """Return the weight and the bias of a head that is fitted to some rows, and its penalty.
 
     The penalty has the lowest squared error in folds over the questions, whose predictions also decide how those of the
     head become log-odds.
     """
-    states, label, question = states[part], rows.label[part], rows.question[part]
+    states, label, question = states[subset], rows.label[subset], rows.question[subset]
     predicted = np.empty((len(PENALTIES), len(label)))
-    for held in folds(question, INNER, 1):
-        for number, (weight, bias) in enumerate(_ridges(states[~held], label[~held])):
-            predicted[number, held] = states[held] @ weight + bias
+    for held_out in folds(question, INNER, 1):
+        for number, (weight, bias) in enumerate(_ridges(states[~held_out], label[~held_out])):
+            predicted[number, held_out] = states[held_out] @ weight + bias
     best = int(((predicted - label) ** 2).mean(axis=1).argmin())
-    platt = PlattScaling().fit(predicted[best], rows.k[part], rows.n[part])
+    platt = PlattScaling().fit(predicted[best], rows.k[subset], rows.n[subset])
     weight, bias = _ridges(states, label)[best]
     return platt.slope_ * weight, platt.slope_ * bias + platt.offset_, PENALTIES[best]
 
@@ -242,24 +242,24 @@ def _ridges(states: Floats32, label: Floats) -> list[tuple[Floats, float]]:
     return [(weight, float(label.mean() - centre @ weight)) for weight in weights]
 
 
-def _worth(found: Scored) -> tuple[dict[str, Number], str]:
+def _worth(scored: Scored) -> tuple[dict[str, Number], str]:
     """Return the figures of scores on held-out questions, and the sentence that refuses them, if they are bad."""
-    steps = found.prefixes[found.prefixes["step"] > 0].drop_duplicates(["question", "step", "score", "label"])
+    steps = scored.prefixes[scored.prefixes["step"] > 0].drop_duplicates(["question", "step", "score", "label"])
     areas = {
-        "AUC within questions, whole solutions": None if found.target == "step" else area_within(found.solutions),
+        "AUC within questions, whole solutions": None if scored.target == "step" else area_within(scored.solutions),
         "AUC within questions, prefixes": area_within(steps),
     }
     figures = {name: area for name, area in areas.items() if area is not None}
     if not figures:
         return {}, "No question has both right and wrong solutions, so no order can be learned or measured."
     auc = next(iter(figures.values()))
-    chosen = best_of_all(found)
-    if chosen is not None:
-        best = f"best-of-{chosen[0]}"
-        figures |= {"one sample": mean_of_questions(chosen[1]), best: mean_of_questions(chosen[2])}
+    best_of = best_of_all(scored)
+    if best_of is not None:
+        best = f"best-of-{best_of[0]}"
+        figures |= {"one sample": mean_of_questions(best_of[1]), best: mean_of_questions(best_of[2])}
     if auc.value < LEAST_AUC:
         return figures, f"The AUC within questions is {quantity(auc)}, and a PRM needs {LEAST_AUC:g}."
-    if chosen is not None and figures[best].value < figures["one sample"].value:
+    if best_of is not None and figures[best].value < figures["one sample"].value:
         worse = f"The accuracy of {best}, {quantity(figures[best])}, is below that of one sample"
         return figures, f"{worse}, {quantity(figures['one sample'])}."
     return figures, ""
@@ -273,7 +273,7 @@ def grid_entry(prm: HeadlessPRM, folder: Path) -> str:
 
 def write_checkpoint(head: ValueHead, prm: HeadlessPRM, folder: Path) -> None:
     """Write the model with the head, its tokenizer and its card into a folder. The PRM is closed afterwards."""
-    rows = [f"| {name} | {quantity(each)} | {each.questions:,} |" for name, each in head.figures.items()]
+    rows = [f"| {name} | {quantity(figure)} | {figure.questions:,} |" for name, figure in head.figures.items()]
     with storage_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
         card = Template(Path(__file__).with_name("prm_card.md").read_text(encoding="utf-8")).substitute(

@@ -12,7 +12,7 @@ from prmcal.db.text.overview import quantity
 from prmcal.harness.audit.choices import Choice, Choices
 from prmcal.harness.audit.detection import CATEGORIES, PRM_SCORES, PUBLISHED, WORDS
 from prmcal.harness.audit.estimates import LEAST_INFORMATIVE, LEAST_MIXED, Measured, Number
-from prmcal.harness.audit.readings import Read, sentences
+from prmcal.harness.audit.readings import MeasuredReading, sentences
 from prmcal.harness.audit.scored import Scored, Target
 from prmcal.harness.terminal import text_table, wrapped
 from prmcal.registry.contracts.strategy import DEFAULT_STRATEGY
@@ -33,11 +33,11 @@ _RANKS = ("lowest fifth", "second", "third", "fourth", "highest fifth")
 
 
 def verdict(
-    found: Scored,
+    scored: Scored,
     measured: Measured | None,
     choices: Choices | None,
     width: int | None = None,
-    read: Sequence[Read] = (),
+    readings: Sequence[MeasuredReading] = (),
 ) -> str:
     """Return the whole answer. By default it has the width of the terminal.
 
@@ -48,29 +48,29 @@ def verdict(
     def block(lines: Iterable[str]) -> str:
         return "\n".join(wrapped(line, width, hanging="  ") for line in lines if line)
 
-    reading = " ".join(found.reading)
+    how_read = " ".join(scored.reading)
     if measured is None:
-        parts = [
-            block([found.alarm, *found.doubts]),
+        paragraphs = [
+            block([scored.alarm, *scored.doubts]),
             block(advice(choices)),
-            block(_unknown(found, choices)),
-            block([reading]),
+            block(_unknown(scored, choices)),
+            block([how_read]),
         ]
-        return "\n\n".join(part for part in parts if part)
-    table = text_table(["scores", "mean", "are right", "n"], said(found, measured), width)
-    parts = [
-        block([found.alarm, *found.doubts, *few(measured), *headlines(found, measured), *advice(choices)]),
+        return "\n\n".join(paragraph for paragraph in paragraphs if paragraph)
+    table = text_table(["scores", "mean", "are right", "n"], fifths_table(scored, measured), width)
+    paragraphs = [
+        block([scored.alarm, *scored.doubts, *few(measured), *headlines(scored, measured), *advice(choices)]),
         table,
         block(
             [
-                *(line.partition(" With ")[0] for line in sentences(read) if line.startswith("Read ")),
+                *(line.partition(" With ")[0] for line in sentences(readings) if line.startswith("Read ")),
                 *errors_found(measured),
-                *_unknown(found, choices),
-                reading,
+                *_unknown(scored, choices),
+                how_read,
             ]
         ),
     ]
-    return "\n\n".join(part for part in parts if part)
+    return "\n\n".join(paragraph for paragraph in paragraphs if paragraph)
 
 
 def few(measured: Measured) -> Iterator[str]:
@@ -82,12 +82,12 @@ def few(measured: Measured) -> Iterator[str]:
         yield "A few questions have most of the prefixes, so each question counts the same."
 
 
-def headlines(found: Scored, measured: Measured) -> Iterator[str]:
+def headlines(scored: Scored, measured: Measured) -> Iterator[str]:
     """Yield whether the scores can be trusted, whether they rank, and whether a calibrator helps."""
-    lines = [] if found.scale.name == "rank" else [trust(measured, found.target)]
-    lines.append(order(measured, "solutions" if found.target == "outcome" else "prefixes"))
+    lines = [] if scored.scale.name == "rank" else [trust(measured, scored.target)]
+    lines.append(order(measured, "solutions" if scored.target == "outcome" else "prefixes"))
     yield from reversed(lines) if is_reverse(measured) else lines
-    yield repair(found, measured)
+    yield repair(scored, measured)
 
 
 def trust(measured: Measured, target: Target) -> str:
@@ -109,18 +109,18 @@ def order(measured: Measured, ranked: str) -> str:
     if area is None or area.questions < LEAST_MIXED:
         mixed = counted(area.questions if area else 0, "question")
         return f"Too few to say how well they rank: {mixed} with right and wrong {ranked}."
-    told = f"AUC within {area.questions:,} questions {quantity(area)}"
+    area_text = f"AUC within {area.questions:,} questions {quantity(area)}"
     if is_reverse(measured):
-        return f"Higher scores are worse: {told}. Turn them round: --reverse."
+        return f"Higher scores are worse: {area_text}. Turn them round: --reverse."
     what = "" if ranked == "solutions" else f" {ranked}"
     if area.low <= _WEAK:
-        return f"They do not clearly rank{what} above chance: {told}."
-    return f"They rank{what} {'well' if area.low > _GOOD else 'above chance'}: {told}."
+        return f"They do not clearly rank{what} above chance: {area_text}."
+    return f"They rank{what} {'well' if area.low > _GOOD else 'above chance'}: {area_text}."
 
 
-def said(found: Scored, measured: Measured) -> list[list[str]]:
+def fifths_table(scored: Scored, measured: Measured) -> list[list[str]]:
     """Return the rows of the table of what the scores say and what is true."""
-    by_rank = found.scale.name == "rank"
+    by_rank = scored.scale.name == "rank"
     return [
         [
             name,
@@ -144,7 +144,7 @@ def errors_found(measured: Measured) -> Iterator[str]:
         repaired = "" if overall.calibrated is None else f", calibrated {_with_width(overall.calibrated)}"
         yield f"PRMScore of finding all wrong steps, with the threshold 1/2: {_with_width(overall.score)}{repaired}."
     if len(measured.prm_scores) > 2:
-        yield f"Published overall: {', '.join(f'{name} {own[0]:.3f}' for name, own in PRM_SCORES.items())}."
+        yield f"Published overall: {', '.join(f'{name} {scores[0]:.3f}' for name, scores in PRM_SCORES.items())}."
 
 
 def _with_width(value: Estimate) -> str:
@@ -152,7 +152,7 @@ def _with_width(value: Estimate) -> str:
     return quantity(value) if value.low < value.high else number(value.value)
 
 
-def repair(found: Scored, measured: Measured) -> str:
+def repair(scored: Scored, measured: Measured) -> str:
     """Return the sentence that says whether a calibrator helps."""
     gain, before = measured.gain, measured.brier.value
     if measured.informative < LEAST_INFORMATIVE:
@@ -160,8 +160,8 @@ def repair(found: Scored, measured: Measured) -> str:
             f"Too few to say whether a calibrator helps: {counted(measured.informative, 'question')} of the rarer "
             f"outcome, and {LEAST_INFORMATIVE} are needed."
         )
-    if found.scale.name == "rank":
-        rate = float(found.prefixes["label"].mean())
+    if scored.scale.name == "rank":
+        rate = float(scored.prefixes["label"].mean())
         return (
             f"'{measured.chosen}' makes probabilities of them: on questions that it has not seen, the Brier score is "
             f"{number(before - gain.value)}, and that of the mean label {number(rate * (1 - rate))}."
@@ -179,7 +179,7 @@ def enough(gain: Number) -> str:
     if gain.high <= 0 or gain.value == 0:
         return ""
     count = gain.questions * (_POWER * (gain.high - gain.low) / 2 / 1.96 / abs(gain.value)) ** 2
-    size = next((word for most, word in _SIZES if count < most), "tens of thousands")
+    size = next((word for limit, word in _SIZES if count < limit), "tens of thousands")
     return f" {size.capitalize()} of questions would show it."
 
 
@@ -189,23 +189,23 @@ def advice(choices: Choices | None) -> Iterator[str]:
         return
     best, gain, chance = choices.best, choices.best.against, choices.p_value
     luck = "p < 0.001" if chance < 0.001 else f"p = {chance:.2g}"
-    one = f"one sample ({number(choices.rows[0].accuracy.value)})"
-    told = f"{_drawn(best)}: {quantity(gain, signed=True)} over {one}, {luck}"
+    one_sample = f"one sample ({number(choices.rows[0].accuracy.value)})"
+    best_text = f"{_way_text(best)}: {quantity(gain, signed=True)} over {one_sample}, {luck}"
     if best.name == choices.rows[0].name:
-        yield f"No way to use several samples is better here than {one}."
+        yield f"No way to use several samples is better here than {one_sample}."
     elif choices.is_promised:
-        yield f"Use {told}; at 90% not below it nor 5 points below equal cost."
+        yield f"Use {best_text}; at 90% not below it nor 5 points below equal cost."
     elif chance < _SURE:
-        yield f"A gain is likely, not promised: {told}."
+        yield f"A gain is likely, not promised: {best_text}."
     else:
-        yield f"No clear gain from several samples; most likely {told}."
+        yield f"No clear gain from several samples; most likely {best_text}."
     default = choices.rows[-1]
     if default.name.startswith(DEFAULT_STRATEGY) and default.name != best.name:
-        drawn = _drawn(replace(default, name=DEFAULT_STRATEGY))
-        yield f"The default of ask, {drawn}: {quantity(default.against, signed=True)}."
+        default_text = _way_text(replace(default, name=DEFAULT_STRATEGY))
+        yield f"The default of ask, {default_text}: {quantity(default.against, signed=True)}."
 
 
-def _drawn(way: Choice) -> str:
+def _way_text(way: Choice) -> str:
     return f"'{way.name}', {way.samples:.3g} sample{'s' if way.samples > 1 else ''}"
 
 
@@ -215,18 +215,18 @@ def compared(choices: Choices) -> str:
     return f"With {choices.solutions} solutions for each of {questions}. The differences are those from one sample."
 
 
-def _unknown(found: Scored, choices: Choices | None) -> Iterator[str]:
-    if absent := "; ".join(limits(found, choices)):
+def _unknown(scored: Scored, choices: Choices | None) -> Iterator[str]:
+    if absent := "; ".join(limits(scored, choices)):
         yield f"Not from this file: {absent}."
 
 
-def limits(found: Scored, choices: Choices | None) -> Iterator[str]:
-    """Yield what cannot be told from the file, and why."""
-    if found.target == "outcome":
+def limits(scored: Scored, choices: Choices | None) -> Iterator[str]:
+    """Yield what the file cannot say, and why."""
+    if scored.target == "outcome":
         yield "how far single prefixes are off (it has no success rates)"
-    if found.target in ("first error", "step"):
+    if scored.target in ("first error", "step"):
         yield "the chance of a right answer (labels say which steps are right)"
-    if choices is None and found.target == "step":
+    if choices is None and scored.target == "step":
         yield "what several samples would give (solutions were marked step by step)"
     elif choices is None:
         yield "what several samples would give (questions have one solution each)"
@@ -238,15 +238,17 @@ _CHOSEN = "chosen in the folds"
 _PUBLISHED = ("overall", *CATEGORIES.values())
 
 
-def tables(found: Measured | None, choices: Choices | None, read: Sequence[Read] = ()) -> dict[str, pd.DataFrame]:
+def tables(
+    measured: Measured | None, choices: Choices | None, readings: Sequence[MeasuredReading] = ()
+) -> dict[str, pd.DataFrame]:
     """Return the tables reliability, steps, difficulty, calibrators, readings, choices, detection, prmscore.
 
     The 95% interval of a value NAME is in NAME_low and NAME_high. A table without values has no rows.
     """
     rows: dict[str, Any] = dict.fromkeys((*WORDS["diagrams"], "detection", "prmscore"), ())
-    if found is not None:
-        rows |= _rows(found)
-    rows["readings"] = [each.columns() for each in read]
+    if measured is not None:
+        rows |= _rows(measured)
+    rows["readings"] = [reading.columns() for reading in readings]
     rows["choices"] = [
         {
             "choice": way.name,
@@ -256,30 +258,31 @@ def tables(found: Measured | None, choices: Choices | None, read: Sequence[Read]
         }
         for way in ((*choices.rows, choices.best) if choices else ())
     ]
-    return {name: pd.DataFrame(list(own)) for name, own in rows.items()}
+    return {name: pd.DataFrame(list(table_rows)) for name, table_rows in rows.items()}
 
 
-def _rows(found: Measured) -> dict[str, list[dict[str, Any]]]:
+def _rows(measured: Measured) -> dict[str, list[dict[str, Any]]]:
     return {
         "reliability": [
-            {"series": name, "score": each.score, **each.right.columns("right"), "prefixes": each.prefixes}
-            for name, bins in found.reliability.items()
-            for each in bins
+            {"series": name, "score": point.score, **point.right.columns("right"), "prefixes": point.prefixes}
+            for name, points in measured.reliability.items()
+            for point in points
         ],
-        "steps": [{"part": name, **each.columns("error")} for name, each in found.by_step.items()],
-        "difficulty": [{"part": name, **each.columns("error")} for name, each in found.by_level.items()],
+        "steps": [{"part": name, **error.columns("error")} for name, error in measured.by_step.items()],
+        "difficulty": [{"part": name, **error.columns("error")} for name, error in measured.by_level.items()],
         "calibrators": [
-            {"calibrator": name, **each.columns("cut")} for name, each in {**found.gains, _CHOSEN: found.gain}.items()
+            {"calibrator": name, **cut.columns("cut")}
+            for name, cut in [*measured.gains.items(), (_CHOSEN, measured.gain)]
         ],
-        "detection": [{"way": each.way, **each.columns("f1"), "solutions": each.solutions} for each in found.detection],
+        "detection": [{"way": f1.way, **f1.columns("f1"), "solutions": f1.solutions} for f1 in measured.detection],
         "prmscore": [
             {
-                "category": each.category,
-                **each.score.columns("score"),
-                **(each.calibrated or UNKNOWN).columns("calibrated"),
-                "steps": each.score.solutions,
-                **{name: own[_PUBLISHED.index(each.category)] for name, own in PRM_SCORES.items()},
+                "category": score.category,
+                **score.score.columns("score"),
+                **(score.calibrated or UNKNOWN).columns("calibrated"),
+                "steps": score.score.solutions,
+                **{name: scores[_PUBLISHED.index(score.category)] for name, scores in PRM_SCORES.items()},
             }
-            for each in found.prm_scores
+            for score in measured.prm_scores
         ],
     }

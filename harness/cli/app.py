@@ -39,7 +39,6 @@ EXPLANATION = (
     "rebuild), 130 interrupted, 143 ended by SIGTERM (129 by SIGHUP)."
 )
 
-
 _PLACES = {name: place for group in COMMANDS.values() for name, (place, _) in group.items()}
 _SENTENCES = {name: sentence for group in COMMANDS.values() for name, (_, sentence) in group.items()}
 
@@ -106,8 +105,8 @@ app = typer.Typer(
 )
 
 
-def _print_version(asked: bool) -> None:
-    if asked:
+def _print_version(is_requested: bool) -> None:
+    if is_requested:
         typer.echo(f"prmcal {__version__}")
         raise typer.Exit
 
@@ -141,7 +140,7 @@ _NO_MEMORY = ("can't start new thread", "failed to map segment", "allocate memor
 
 
 def _message(error: BaseException) -> str:
-    """Return what to say of an error that the machine is the cause of; nothing for an error in prmcal."""
+    """Return the message for an error that the machine causes; empty for an error in prmcal."""
     if isinstance(error, MemoryError) or any(words in str(error) for words in _NO_MEMORY):
         return (
             f"There is not enough memory ({str(error) or type(error).__name__}). Use fewer --workers, end other "

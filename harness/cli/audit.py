@@ -85,14 +85,14 @@ def audit(
     if len(verifiers) > 1:
         typer.echo(compared_scores(verifiers))
         return
-    (found,) = verifiers.values()
-    typer.echo(str(found))
+    (verifier,) = verifiers.values()
+    typer.echo(str(verifier))
     if out is not None:
-        found.save(out)
-        place, made = (
-            (out / "GROUP", f"a folder for each group into {out}") if found.groups else (out, out / "report.html")
+        verifier.save(out)
+        folder, written = (
+            (out / "GROUP", f"a folder for each group into {out}") if verifier.groups else (out, out / "report.html")
         )
-        typer.echo(f"\nWrote {made}. To calibrate other scores: prmcal apply {shlex.quote(str(place))} FILE")
+        typer.echo(f"\nWrote {written}. To calibrate other scores: prmcal apply {shlex.quote(str(folder))} FILE")
 
 
 def apply(
@@ -116,28 +116,29 @@ def apply(
 
     calibrator = load_calibrator(directory)
     files = files or [Path(name) for name in calibrator.files]
-    named, field = ", ".join(map(str, files)), score or calibrator.field
+    file_names, field = ", ".join(map(str, files)), score or calibrator.field
 
     def calibrated(value: Any) -> Any:
         if isinstance(value, list):
-            return [calibrated(part) for part in value]
+            return [calibrated(nested_value) for nested_value in value]
         number = score_of(value)
         return None if number is None else float(calibrator.predict(number))
 
-    def scored(value: Any) -> Iterator[tuple[dict[str, Any], str]]:
+    def scored_parts(value: Any) -> Iterator[tuple[dict[str, Any], str]]:
         """Yield the parts of a record that have scores, and the name of the field."""
         if isinstance(value, list):
-            for part in value:
-                yield from scored(part)
+            for nested_value in value:
+                yield from scored_parts(nested_value)
         elif isinstance(value, dict):
             name = field or next((name for name in SCORES if name in value), None)
             if name is not None and name in value and not isinstance(value[name], dict):
                 yield value, name
             else:
-                yield from scored(list(value.values()))
+                yield from scored_parts(list(value.values()))
 
     records = [
-        (place, record, list(scored(record)) if isinstance(record, dict) else []) for place, record in read_files(files)
+        (place, record, list(scored_parts(record)) if isinstance(record, dict) else [])
+        for place, record in read_files(files)
     ]
     values = [part[name] for _, _, parts in records for part, name in parts]
     is_classes = bool(values) and all(right_class(value) for value in values if value is not None)
@@ -145,12 +146,12 @@ def apply(
     for place, record, parts in records:
         if not parts:
             audited = f", and none is '{field}', which the audit has read" if field and not score else ""
-            raise DataError(f"{named}, {place}: no field has scores{audited}. Name it: --score FIELD.")
+            raise DataError(f"{file_names}, {place}: no field has scores{audited}. Name it: --score FIELD.")
         for part, name in parts:
             try:
                 part["calibrated"] = calibrated(right_class(part[name]) if is_classes else part[name])
             except (TypeError, ValueError) as error:
-                raise DataError(f"{named}, {place}: '{name}' cannot be calibrated: {error}.") from error
+                raise DataError(f"{file_names}, {place}: '{name}' cannot be calibrated: {error}.") from error
         lines.append(json.dumps(record, ensure_ascii=False))
     text = "".join(f"{line}\n" for line in lines)
     if out is None:
@@ -189,7 +190,7 @@ def train_prm(
     typer.echo(f"Reading {len(data.solutions):,} solutions with {model}.", err=True)
     head = fit_value_head(data, prm)
     lines = [*head.reading, f"The penalty is {head.penalty:g}. On held-out questions:"]
-    lines += [f"  {name}: {quantity(each)}" for name, each in head.figures.items()]
+    lines += [f"  {name}: {quantity(figure)}" for name, figure in head.figures.items()]
     typer.echo("\n".join(wrapped(line, hanging="  ") for line in lines))
     if head.refusal:
         typer.echo(wrapped(f"No checkpoint was written. {head.refusal}"), err=True)
@@ -228,48 +229,48 @@ def pools(
             raise PrmcalError(f"A new pool needs {', '.join(missing)} too.")
         if len(files) < 2:
             raise PrmcalError("Name the file of which to make a pool: prmcal pools add FILE.")
-        files = [_added(files[1:], {key: str(value) for key, value in words.items()}, question, score, label)]
-    typer.echo("\n\n".join(_listed(files)))
+        files = [_make_pool(files[1:], {key: str(value) for key, value in words.items()}, question, score, label)]
+    typer.echo("\n\n".join(_pool_tables(files)))
 
 
-def _added(
+def _make_pool(
     files: list[Path], words: dict[str, str], question: str | None, score: str | None, label: str | None
 ) -> Path:
     """Write the pool of a file of scored solutions, and return its path."""
     from prmcal.harness.audit.pooled import check_of, pool_of
-    from prmcal.harness.audit.scored import scored
+    from prmcal.harness.audit.scored import scored_records
     from prmcal.registry.reading.fields import Fields
     from prmcal.registry.reading.files import read_files
     from prmcal.registry.reading.pools import Card, write_pool
 
-    found = scored(read_files(files), ", ".join(map(str, files)), Fields(question, score, label))
-    if found.alarm:
-        raise DataError(found.alarm)
-    rows, path = pool_of(found, words["llm"]), Path(f"{words['name']}.parquet")
+    solutions = scored_records(read_files(files), ", ".join(map(str, files)), Fields(question, score, label))
+    if solutions.alarm:
+        raise DataError(solutions.alarm)
+    rows, path = pool_of(solutions, words["llm"]), Path(f"{words['name']}.parquet")
     if path.exists():
         raise PrmcalError(f"{path} already exists. Choose another --name.")
     meaning = f"the score of {'each step' if rows['score'].dtype == object else 'a solution'}"
-    scale = "logit" if found.scale.name == "logit" else "probability"
+    scale = "logit" if solutions.scale.name == "logit" else "probability"
     card = Card(words["title"], words["source"], words["licence"], {"score": meaning}, scale)
-    card = replace(card, correctness=found.reading[0], check=check_of(found, rows))
+    card = replace(card, correctness=solutions.reading[0], check=check_of(solutions, rows))
     write_pool(path, rows, card)
     typer.echo(f"Wrote {path}, {path.stat().st_size:,} bytes. Look at it: prmcal audit {path}\n")
     return path
 
 
-def _listed(files: list[Path] | None) -> list[str]:
+def _pool_tables(files: list[Path] | None) -> list[str]:
     """Return a table of pools and what each is, in at most 80 columns if names are short."""
     from prmcal.registry.reading.pools import read_pool, shipped_pools
 
-    named = {path.stem: path for path in files} if files else shipped_pools()
+    paths_by_name = {path.stem: path for path in files} if files else shipped_pools()
     rows, notes = [], []
-    for name, path in named.items():
+    for name, path in paths_by_name.items():
         card, table = read_pool(path)
         for place, (llm, samples) in enumerate(table.groupby("llm", sort=False)):
             questions = samples["question"].nunique()
             size = f"{questions}x{len(samples) // questions}"
-            right = f"{samples['correct'].mean():.3f}"
-            rows.append(["" if place else name, str(llm), ", ".join(card.scores), size, right])
+            success_rate = f"{samples['correct'].mean():.3f}"
+            rows.append(["" if place else name, str(llm), ", ".join(card.scores), size, success_rate])
         words = (card.title, f"Licence: {card.licence}. Source: {card.source}.", card.correctness, card.check)
         notes.append(wrapped(f"{name}: {' '.join(word for word in words if word)}", hanging="  "))
     return [text_table(["pool", "LLM", "scores", "size", "pass@1"], rows), *notes]

@@ -53,17 +53,17 @@ def render_cell(directory: Path, name: str, width: int | None = None) -> str:
     if detail.cell["reason"]:
         head.append(f"reason: {detail.cell['reason']}")
     head += formats.source_lines(detail.cell, detail.run)
-    parts = ["\n".join(wrapped(line, width) for line in head)]
+    paragraphs = ["\n".join(wrapped(line, width) for line in head)]
     if len(detail.results):
-        parts.append(options.fitted(_results(detail.results, order), width))
+        paragraphs.append(options.table(_results(detail.results, order), width))
     jobs = detail.jobs.to_dict("records")
     columns = [Column(name, _texts(jobs, name), weight) for name, weight in _JOB_WEIGHTS.items()]
-    parts += [_plugins(detail, width), "Jobs, from the cell down to the rollouts", options.fitted(columns, width)]
+    paragraphs += [_plugins(detail, width), "Jobs, from the cell down to the rollouts", options.table(columns, width)]
     for row in detail.samples.itertuples():
         graded_as = formats.graded(row.verdict, row.finish_reason)
         title = f"Trajectory {row.trajectory} of {row.question_id} ({graded_as}): {without_marks(row.question)}"
-        parts.append(f"{wrapped(title, width)}\n{wrapped(without_marks(row.text), width)}")
-    return "\n\n".join(parts) + "\n"
+        paragraphs.append(f"{wrapped(title, width)}\n{wrapped(without_marks(row.text), width)}")
+    return "\n\n".join(paragraphs) + "\n"
 
 
 def _results(results: pd.DataFrame, order: Mapping[str, int]) -> list[Column]:
@@ -122,37 +122,37 @@ def render_comparison(
     """Compare two cells of a run and return the result in one of the formats. ``csv`` leaves out the questions."""
     options.one_of("--format", output_format, options.FORMATS)
     published = RunFolder(directory).results()
-    found = compare_cells(published, find_cell(published, first), find_cell(published, second))
+    comparison = compare_cells(published, find_cell(published, first), find_cell(published, second))
     if output_format == "json":
         data = {
-            "a": options.plain_row(found.a),
-            "b": options.plain_row(found.b),
-            "questions": found.questions,
-            "metrics": [options.plain_row(row) for row in found.table.to_dict("records")],
-            "differing_questions": [options.plain_row(row) for row in found.differing.to_dict("records")],
+            "a": options.plain_row(comparison.a),
+            "b": options.plain_row(comparison.b),
+            "questions": comparison.questions,
+            "metrics": [options.plain_row(row) for row in comparison.table.to_dict("records")],
+            "differing_questions": [options.plain_row(row) for row in comparison.differing.to_dict("records")],
         }
         return json.dumps(data, indent=1) + "\n"
     if output_format == "csv":
-        return options.exported(found.table, output_format)
+        return options.exported(comparison.table, output_format)
     numbers = numbered(published)
     cells = [
         f"{side}  {cell_number(numbers[row['cell_id']])} {row['cell_id']}"
-        for side, row in (("A", found.a), ("B", found.b))
+        for side, row in (("A", comparison.a), ("B", comparison.b))
     ]
     narrow = (terminal_width() if width is None else width) < _ROOM_FOR_BOTH_INTERVALS
-    board, questions = comparison_board(found, narrow=narrow), questions_board(found)
+    board, questions = comparison_board(comparison, narrow=narrow), questions_board(comparison)
     # The metrics that count terminal prefixes are the last ones, if there are any.
-    ends, sections = [metric.endswith(_SECTION) for metric in found.table["metric"]], {}
+    ends, sections = [metric.endswith(_SECTION) for metric in comparison.table["metric"]], {}
     if any(ends) and all(ends[-sum(ends) :]):
         sections[len(ends) - sum(ends)] = f"With terminal prefixes (METRIC{_SECTION})"
-        board = comparison_board(found, lambda metric: metric.removesuffix(_SECTION), narrow=narrow)
-    parts = [
+        board = comparison_board(comparison, lambda metric: metric.removesuffix(_SECTION), narrow=narrow)
+    paragraphs = [
         "\n".join(wrapped(line, width, hanging="   ") for line in cells),
-        wrapped(found.paired_over, width),
-        options.fitted(
+        wrapped(comparison.paired_over, width),
+        options.table(
             board.columns, width, legend=board.legend.split("\n"), options=["--format csv"], sections=sections
         ),
     ]
-    if len(found.differing):
-        parts += [wrapped(f"{questions.title}:", width), options.fitted(questions.columns, width)]
-    return "\n\n".join(parts) + "\n"
+    if len(comparison.differing):
+        paragraphs += [wrapped(f"{questions.title}:", width), options.table(questions.columns, width)]
+    return "\n\n".join(paragraphs) + "\n"

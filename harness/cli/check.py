@@ -63,37 +63,37 @@ def check_plugins(
     """
     if kind is not None:
         one_of("--kind", kind, list(KINDS))
-    given = dict(map(_parsed, arguments)) | ({} if weights is None else {"checkpoint": str(weights)})
+    arguments_by_key = dict(map(_parsed, arguments)) | ({} if weights is None else {"checkpoint": str(weights)})
     plugins = _find(name, kind)
-    known = {key for kind, each in plugins for key in arguments_model(KINDS[kind].get(each)).model_fields}
-    unknown = [key for key in given if key not in known]
-    if len(plugins) > 1 and unknown:
-        hint = meant(unknown[0], known, f"They take: {', '.join(sorted(known)) or 'none'}.")
-        raise InvalidArgumentsError(f"No plugin of the file has an argument '{unknown[0]}'. {hint}")
-    checked = [_checked(name, *each, given, len(plugins) > 1, weights) for each in plugins]
-    states = Counter(state for state, _ in checked)
-    parts = [report for _, report in checked]
-    if len(checked) > 1:
+    accepted_keys = {key for kind, plugin in plugins for key in arguments_model(KINDS[kind].get(plugin)).model_fields}
+    unknown_keys = [key for key in arguments_by_key if key not in accepted_keys]
+    if len(plugins) > 1 and unknown_keys:
+        hint = meant(unknown_keys[0], accepted_keys, f"They take: {', '.join(sorted(accepted_keys)) or 'none'}.")
+        raise InvalidArgumentsError(f"No plugin of the file has an argument '{unknown_keys[0]}'. {hint}")
+    states_and_reports = [_check_plugin(name, *names, arguments_by_key, len(plugins) > 1, weights) for names in plugins]
+    states = Counter(state for state, _ in states_and_reports)
+    reports = [report for _, report in states_and_reports]
+    if len(states_and_reports) > 1:
         counts = ", ".join(f"{count} {state}" for state, count in states.items())
-        parts.append(f"{len(checked)} plugins: {counts}")
-    return "\n\n".join(parts), set(states) == {"passed"}
+        reports.append(f"{len(states_and_reports)} plugins: {counts}")
+    return "\n\n".join(reports), set(states) == {"passed"}
 
 
-def _checked(
-    name: str, kind: str, plugin: str, given: Mapping[str, Any], several: bool, weights: Path | None
+def _check_plugin(
+    name: str, kind: str, plugin: str, arguments: Mapping[str, Any], several: bool, weights: Path | None
 ) -> tuple[str, str]:
     """Build a plugin and run its checks. Return its state and its report."""
     registry, title = KINDS[kind], f"{kind} {plugin}"
     fields = arguments_model(registry.get(plugin)).model_fields
-    own = {key: value for key, value in given.items() if key in fields or not several}
-    needed = [key for key, field in fields.items() if field.is_required() and key not in own]
-    if needed and name.endswith(".py"):
-        options = "".join(f" --argument {key}=..." for key in needed)
+    accepted = {key: value for key, value in arguments.items() if key in fields or not several}
+    missing_keys = [key for key, field in fields.items() if field.is_required() and key not in accepted]
+    if missing_keys and name.endswith(".py"):
+        options = "".join(f" --argument {key}=..." for key in missing_keys)
         return "needs arguments", f"{title}: needs arguments. Run\n  prmcal check {name}{options}"
     try:
-        built = check_build(lambda: registry.create(plugin, **own), registry.get(plugin))
+        built = check_build(lambda: registry.create(plugin, **accepted), registry.get(plugin))
     except InvalidArgumentsError as error:
-        if own or not several:
+        if accepted or not several:
             raise
         built = CheckResult("it can be built", passed=False, message=str(error))
     if isinstance(built, CheckResult):
@@ -101,7 +101,7 @@ def _checked(
     else:
         checkpoint = (built if weights is None else type(built)).checkpoint
         results = [*run_checks(built), *compare_with_published(built, checkpoint)]
-    passed = all(each.passed or each.skipped for each in results)
+    passed = all(check_result.passed or check_result.skipped for check_result in results)
     return "passed" if passed else "failed", "\n".join(_lines(title, results, passed))
 
 
@@ -110,12 +110,12 @@ def _lines(title: str, results: Sequence[CheckResult], passed: bool) -> Iterator
     counts = Counter(map(_label, results))
     yield f"{title}: " + ", ".join(f"{counts[label]} {label}" for label in _LABELS if counts[label])
     for label in _LABELS:
-        shown = [each for each in results if _label(each) == label]
+        listed_results = [check_result for check_result in results if _label(check_result) == label]
         if not passed and label != "FAILED":
-            shown = [each for each in shown if each.message == NOT_RUN]
+            listed_results = [check_result for check_result in listed_results if check_result.message == NOT_RUN]
         by_message: dict[str, list[str]] = defaultdict(list)
-        for each in shown:
-            by_message[each.message].append(each.name)
+        for check_result in listed_results:
+            by_message[check_result.message].append(check_result.name)
         for message, names in by_message.items():
             listed = f"{len(names)} other checks" if message == NOT_RUN else ", ".join(names)
             yield wrapped(f"  {label:7}  {listed}", _WIDTH, hanging=_INDENT)
@@ -123,31 +123,31 @@ def _lines(title: str, results: Sequence[CheckResult], passed: bool) -> Iterator
                 yield wrapped(excerpt(message, _LONGEST_MESSAGE), _WIDTH, indent=_INDENT)
 
 
-def _label(result: CheckResult) -> str:
-    return "skipped" if result.skipped else "passed" if result.passed else "FAILED"
+def _label(check_result: CheckResult) -> str:
+    return "skipped" if check_result.skipped else "passed" if check_result.passed else "FAILED"
 
 
 def _find(name: str, kind: str | None) -> list[tuple[str, str]]:
     """Return the kinds and names of the plugins to check."""
-    known = _registered(kind)
+    registered = _registered(kind)
     if name.endswith(".py"):
         load_plugin_file(Path(name))
-        new = [pair for pair in _registered(kind) if pair not in known]
+        new = [pair for pair in _registered(kind) if pair not in registered]
         if not new:
             raise PluginError(f"{name} registers no plugin. Put a decorator such as @calibrator('name') on a class.")
         return new
-    found = [pair for pair in known if pair[1] == name]
-    if len(found) > 1:
-        kinds = " and of a ".join(each for each, _ in found)
+    matches = [pair for pair in registered if pair[1] == name]
+    if len(matches) > 1:
+        kinds = " and of a ".join(title for title, _ in matches)
         raise PluginError(f"'{name}' is the name of a {kinds}. Choose one of them with --kind.")
-    if not found:
-        hint = meant(name, {each for _, each in known}, "`prmcal list` shows all plugins.")
+    if not matches:
+        hint = meant(name, {plugin_name for _, plugin_name in registered}, "`prmcal list` shows all plugins.")
         raise UnknownPluginError(f"There is no {kind or 'plugin'} '{name}'. {hint}")
-    return found
+    return matches
 
 
-def _registered(kind: str | None) -> list[tuple[str, str]]:
-    return [(each, name) for each, registry in KINDS.items() if kind in (None, each) for name in registry.names()]
+def _registered(only_kind: str | None) -> list[tuple[str, str]]:
+    return [(kind, name) for kind, registry in KINDS.items() if only_kind in (None, kind) for name in registry.names()]
 
 
 def _parsed(argument: str) -> tuple[str, Any]:

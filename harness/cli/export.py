@@ -91,7 +91,5 @@ def _success_rows(context: Context, shard: Shard[Parameters], questions: Mapping
     trajectories = context.table(shard, "graded", "trajectories").set_index(["question_id", "trajectory"])
     steps = {key: split_steps(text) for key, text in trajectories["text"].items()}
     counts = context.store.read(shard.ref, "successes").to_pandas()
-    prefixes = [
-        join_steps(steps[row.question_id, row.trajectory][: row.step]) for row in counts.itertuples(index=False)
-    ]
+    prefixes = [join_steps(steps[row.question_id, row.trajectory][: row.step]) for row in counts.itertuples()]
     return counts.assign(question=counts["question_id"].map(questions), reasoning_prefix=prefixes)

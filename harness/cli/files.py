@@ -16,15 +16,7 @@ from prmcal.db.run_folder import artifacts_root, checkpoints_root, finished_arti
 from prmcal.db.text.formats import counted
 from prmcal.errors import PrmcalError, StorageError
 from prmcal.harness.cli.app import ExitCode, ending_cleanly
-from prmcal.harness.cli.options import (
-    DEFAULT_RUN,
-    PluginOption,
-    RunArgument,
-    RunOption,
-    argument,
-    load_plugins,
-    option,
-)
+from prmcal.harness.cli.options import DEFAULT_RUN, PluginOption, RunArgument, RunOption, argument, load_plugins, option
 from prmcal.harness.execution.earlier import convert_texts, has_old_texts
 from prmcal.harness.execution.run import rebuild_database
 from prmcal.harness.jobs.parameters import FitParameters
@@ -61,11 +53,13 @@ def gc(
             return
         sizes: dict[str, list[int]] = {}
         for path in unneeded:
-            own = sum(each.lstat().st_size for each in path.rglob("*") if not each.is_dir())
-            sizes.setdefault(path.parent.name, []).append(own)
-        rows = [[kind.replace("_", " "), f"{len(each):,}", file_size(sum(each))] for kind, each in sizes.items()]
-        size = file_size(sum(map(sum, sizes.values())))
-        rows.append(["all", f"{len(unneeded):,}", size])
+            size = sum(file.lstat().st_size for file in path.rglob("*") if not file.is_dir())
+            sizes.setdefault(path.parent.name, []).append(size)
+        rows = [
+            [kind.replace("_", " "), f"{len(of_kind):,}", file_size(sum(of_kind))] for kind, of_kind in sizes.items()
+        ]
+        total_size = file_size(sum(map(sum, sizes.values())))
+        rows.append(["all", f"{len(unneeded):,}", total_size])
         typer.echo(wrapped(f"The grid '{name}' does not need these artifacts and checkpoints:"))
         typer.echo(f"\n{text_table(['kind', 'folders', 'size'], rows)}\n")
         if not yes and not sys.stdin.isatty():
@@ -82,7 +76,7 @@ def gc(
                 raise StorageError(
                     f"{path} cannot be deleted ({error.strerror or error}). Remove it, and run the same command again."
                 ) from error
-        typer.echo(f"Deleted {counted(len(unneeded), 'folder')} ({size}).")
+        typer.echo(f"Deleted {counted(len(unneeded), 'folder')} ({total_size}).")
 
 
 def _unneeded(directory: Path, plan: Plan) -> list[Path]:
@@ -157,9 +151,9 @@ def rebuild(
         folder = RunFolder(directory)
         load_plugins_of(folder)
         with folder.lock():
-            kept = counted(convert_texts(directory), "shard")
+            converted = counted(convert_texts(directory), "shard")
         typer.echo(
-            f"Kept the samples of {kept} of an earlier version. Run the grid again: it takes them over.", err=True
+            f"Kept the samples of {converted} of an earlier version. Run the grid again: it takes them over.", err=True
         )
         return
     if not check:
@@ -196,8 +190,8 @@ def export_prm(
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise PrmcalError(f"{out} already exists. Choose a new or an empty folder for --out.")
     folder = RunFolder(directory)
-    wanted = find_cell(folder.results(), cell)
-    jobs = with_inputs(each.job for each in existing_plan(folder).cells if each.cell_id == wanted)
+    cell_id = find_cell(folder.results(), cell)
+    jobs = with_inputs(planned.job for planned in existing_plan(folder).cells if planned.cell_id == cell_id)
     fits = [
         (shard.ref, shard.parameters)
         for job in jobs
@@ -205,12 +199,12 @@ def export_prm(
         if isinstance(shard.parameters, FitParameters)
     ]
     if not fits:
-        raise PrmcalError(f"The cell '{wanted}' has no calibrator. Choose a cell with a calibrator.")
+        raise PrmcalError(f"The cell '{cell_id}' has no calibrator. Choose a cell with a calibrator.")
     ref, fit = fits[0]
     store = Store(directory)
     if store.manifest(ref) is None:
         raise PrmcalError(
-            f"The calibrator of the cell '{wanted}' is not fitted yet. Run the grid again to continue it."
+            f"The calibrator of the cell '{cell_id}' is not fitted yet. Run the grid again to continue it."
         )
     load_plugins_of(folder)
     calibrator, prm = fit.calibrator.build(calibrators), fit.prm.build(prms)

@@ -77,9 +77,8 @@ def leaderboard(
     names = {"llm": llm, "prm": prm, "calibrator": calibrator, "dataset": dataset, "strategy": strategy}
     filters = {kind: listed for kind, listed in names.items() if listed}
     width = UNLIMITED if wide else None
-    typer.echo(
-        render_leaderboard(directory, table, output_format, filters=filters, width=width, explain=explain), nl=False
-    )
+    text = render_leaderboard(directory, table, output_format, filters=filters, width=width, explain=explain)
+    typer.echo(text, nl=False)
 
 
 def render_leaderboard(
@@ -98,20 +97,20 @@ def render_leaderboard(
         raise PrmcalError("--explain is for the overview in words. Leave out --table and --format, or --explain.")
     published = RunFolder(directory).results()
     _check_filters(published, table, filters or {})
-    kept: dict[str, Any] = dict(filters or {})
+    names_by_kind: dict[str, Any] = dict(filters or {})
     if table == "overview":
-        ranked = overview(published, **kept)
+        ranked = overview(published, **names_by_kind)
         frame = ranking_frame(ranked)
         text = partial(explained_text if explain or width == UNLIMITED else overview_text, ranked, directory)
     elif table == "league":
-        entries = league(published, **kept)
+        entries = league(published, **names_by_kind)
         frame = league_frame(entries)
         text = partial(_league_text, entries, directory)
     else:
         name: Leaderboard = "calibration" if table == "calibration" else "scaling"
-        frame = cells_of(published, name, **kept)
-        shown = None if width == UNLIMITED else LEADERBOARDS[name].main_metrics
-        board = leaderboard_board(frame, name, described_metrics(published), shown)
+        frame = cells_of(published, name, **names_by_kind)
+        main_metrics = None if width == UNLIMITED else LEADERBOARDS[name].main_metrics
+        board = leaderboard_board(frame, name, described_metrics(published), main_metrics)
         text = partial(board_text, board)
     return text(width) if output_format == "table" else options.exported(frame, output_format)
 
@@ -123,20 +122,20 @@ def overview_text(ranking: Overview, directory: Path, width: int | None = None) 
     titles = dict.fromkeys(title.lower() for title, _, _ in cautions(ranking))
     if titles:
         notes.append(f"Caution: {', '.join(titles)}.")
-    parts = [
+    paragraphs = [
         wrapped(f"{answer(ranking)} ({extent(ranking)})", width),
         _titled([(tile.title, tile.figure, tile.detail) for tile in cards(ranking)], width),
         fit(bars(ranking), width).text if ranking.ranking else "",
         wrapped(" ".join(notes), width),
         f"Next: prmcal leaderboard {folder} --explain\n      prmcal dashboard {folder}",
     ]
-    return "\n\n".join(filter(None, parts)) + "\n"
+    return "\n\n".join(filter(None, paragraphs)) + "\n"
 
 
 def explained_text(ranking: Overview, directory: Path, width: int | None = None) -> str:
     """Return the overview in full: what was measured, the findings in words, and the ranking with all that is known."""
     folder = shlex.quote(str(directory))
-    parts = [
+    paragraphs = [
         wrapped(measured(ranking), width),
         _titled([(tile.title, tile.figure, tile.detail) for tile in tiles(ranking)], width),
         _ranked(ranking_board(ranking), width) if ranking.ranking else "",
@@ -146,39 +145,39 @@ def explained_text(ranking: Overview, directory: Path, width: int | None = None)
             f"prmcal dashboard {folder}",
         ),
     ]
-    return "\n\n".join(filter(None, parts)) + "\n"
+    return "\n\n".join(filter(None, paragraphs)) + "\n"
 
 
 def _titled(rows: Sequence[tuple[str, str, str]], width: int | None) -> str:
     """Return a paragraph for each row: its title, its figure, and what this means."""
-    first = max((cell_len(title) for title, _, _ in rows), default=0) + 2
-    second = first + max((cell_len(figure) for _, figure, _ in rows), default=0) + 2
-    indent = " " * second
+    title_width = max((cell_len(title) for title, _, _ in rows), default=0) + 2
+    figure_end = title_width + max((cell_len(figure) for _, figure, _ in rows), default=0) + 2
+    indent = " " * figure_end
     return "\n".join(
-        f"{title:{first}}{figure:{second - first}}{wrapped(detail, width, indent=indent)[second:]}"
+        f"{title:{title_width}}{figure:{figure_end - title_width}}{wrapped(detail, width, indent=indent)[figure_end:]}"
         for title, figure, detail in rows
     )
 
 
-def _league_text(found: League, directory: Path, width: int | None) -> str:
+def _league_text(entries: League, directory: Path, width: int | None) -> str:
     """Return the league of a run."""
-    if not found.rows:
+    if not entries.rows:
         nothing = "There are no such cells. Add 'league: true' to the grid file if it has no league."
-        return wrapped(league_measured(found) if any(found.counts.values()) else nothing, width) + "\n"
+        return wrapped(league_measured(entries) if any(entries.counts.values()) else nothing, width) + "\n"
     folder = shlex.quote(str(directory))
-    parts = [
-        wrapped(league_measured(found), width),
-        wrapped(league_sentence(found), width),
-        _ranked(league_board(found), width),
+    paragraphs = [
+        wrapped(league_measured(entries), width),
+        wrapped(league_sentence(entries), width),
+        _ranked(league_board(entries), width),
         _commands(
             f"prmcal leaderboard {folder} --table league --llm NAME", f"prmcal dashboard {folder}   # page League"
         ),
     ]
-    return "\n\n".join(parts) + "\n"
+    return "\n\n".join(paragraphs) + "\n"
 
 
 def _ranked(board: Board, width: int | None) -> str:
-    return options.fitted(board.columns, width, legend=[board.legend], options=["--format csv"])
+    return options.table(board.columns, width, legend=[board.legend], options=["--format csv"])
 
 
 def _commands(*commands: str) -> str:
@@ -186,79 +185,79 @@ def _commands(*commands: str) -> str:
     return "\n".join(["Next:", *(f"  {command}" for command in commands)])
 
 
-def _comparison(found: Overview, folder: str) -> list[str]:
+def _comparison(ranking: Overview, folder: str) -> list[str]:
     """Return the command that compares the baseline with the best calibrator at the first setting that has both."""
-    best = found.ranking[0].calibrator if found.ranking else found.baseline
-    done = found.cells[found.cells["status"] == "done"]
-    for _, setting in done.groupby(SETTING, sort=False):
-        numbers = dict(zip(setting["calibrator"], setting["number"], strict=True))
-        if best != found.baseline and {best, found.baseline} <= numbers.keys():
-            return [f"prmcal compare {numbers[found.baseline]} {numbers[best]} --dir {folder}"]
+    best = ranking.ranking[0].calibrator if ranking.ranking else ranking.baseline
+    finished_cells = ranking.cells[ranking.cells["status"] == "done"]
+    for _, cells in finished_cells.groupby(SETTING, sort=False):
+        numbers = dict(zip(cells["calibrator"], cells["number"], strict=True))
+        if best != ranking.baseline and {best, ranking.baseline} <= numbers.keys():
+            return [f"prmcal compare {numbers[ranking.baseline]} {numbers[best]} --dir {folder}"]
     return []
 
 
 def _check_filters(published: Path, table: str, filters: Mapping[str, Sequence[str]]) -> None:
     """Raise a PrmcalError if a filter does not apply to the table, or the grid has no such name."""
-    known = plugins(published)
+    grid_plugins = plugins(published)
     for kind, names in filters.items():
         if table == "overview" and kind in ("calibrator", "strategy"):
             raise PrmcalError(
                 f"--{kind} does not apply to the overview, which ranks all calibrators. "
                 "Choose a table: --table calibration, scaling or league."
             )
-        of_kind = list(known.loc[known["kind"] == kind, "name"])
+        of_kind = list(grid_plugins.loc[grid_plugins["kind"] == kind, "name"])
         for name in names:
             if name not in of_kind:
                 hint = meant(name, of_kind, f"There are: {', '.join(of_kind) or 'none'}.")
                 raise PrmcalError(f"--{kind}: the grid has no {kind} '{name}'. {hint}")
 
 
-def board_text(found: Board, width: int | None = None) -> str:
+def board_text(board: Board, width: int | None = None) -> str:
     """Return a table of cells with its legend and its notes."""
-    columns_of = {column.key: column for column in found.columns if any(column.values)}
+    columns_of = {column.key: column for column in board.columns if any(column.values)}
     if not columns_of:
         return "There are no such cells.\n"
-    same = [key for key in _SHARED if key in columns_of and _shared(columns_of[key])]
-    settings = [columns_of[key] for key in SETTING if key in columns_of and key not in same]
-    names = list(zip(*(each.values for each in settings), strict=True)) or [()] * len(found.rows)
-    groups = [list(rows) for _, rows in itertools.groupby(range(len(names)), names.__getitem__)]
-    above, headings, left_out = [], {}, set(same)
-    if len(groups) < len(found.rows) and settings:
+    same_keys = [key for key in _SHARED if key in columns_of and _shared(columns_of[key])]
+    setting_columns = [columns_of[key] for key in SETTING if key in columns_of and key not in same_keys]
+    setting_names = list(zip(*(column.values for column in setting_columns), strict=True)) or [()] * len(board.rows)
+    groups = [list(rows) for _, rows in itertools.groupby(range(len(setting_names)), setting_names.__getitem__)]
+    notes_above, headings, left_out = [], {}, set(same_keys)
+    if len(groups) < len(board.rows) and setting_columns:
         counts = [columns_of[key] for key in _COUNTS if key in columns_of]
-        counts = [each for each in counts if all(len({each.values[row] for row in own}) == 1 for own in groups)]
-        left_out |= {each.key for each in (*settings, *counts)}
-        above.append(f"Headings: {', '.join(each.title for each in settings)}.")
+        counts = [count for count in counts if all(len({count.values[row] for row in rows}) == 1 for rows in groups)]
+        left_out |= {column.key for column in (*setting_columns, *counts)}
+        notes_above.append(f"Headings: {', '.join(column.title for column in setting_columns)}.")
         for row, *_ in groups:
-            numbers = ", ".join(f"{each.values[row]} {each.title.lower()}" for each in counts)
-            heading = ", ".join(filter(None, (each.values[row] for each in settings)))
+            numbers = ", ".join(f"{count.values[row]} {count.title.lower()}" for count in counts)
+            heading = ", ".join(filter(None, (column.values[row] for column in setting_columns)))
             headings[row] = f"{heading} ({numbers})" if numbers else heading
-    if same and len(found.rows) > 1:
-        above.append(f"In all rows: {', '.join(_said(columns_of[key]) for key in same)}.")
-    weights = _weights(found)
-    shown = [
+    if same_keys and len(board.rows) > 1:
+        notes_above.append(f"In all rows: {', '.join(_shared_value(columns_of[key]) for key in same_keys)}.")
+    weights = _weights(board)
+    visible = [
         replace(column, weight=weights[key], whole=key not in _NAMES)
         for key, column in columns_of.items()
         if key not in left_out and key in weights
     ]
-    table = options.fitted(shown, width, legend=[found.legend], options=["--format csv"], sections=headings)
-    parts = [wrapped(" ".join(above), width)] if above else []
-    return "\n\n".join([*parts, table, *(wrapped(note, width) for note in found.notes)]) + "\n"
+    table = options.table(visible, width, legend=[board.legend], options=["--format csv"], sections=headings)
+    paragraphs = [wrapped(" ".join(notes_above), width)] if notes_above else []
+    return "\n\n".join([*paragraphs, table, *(wrapped(note, width) for note in board.notes)]) + "\n"
 
 
-def _weights(found: Board) -> dict[str, int]:
+def _weights(board: Board) -> dict[str, int]:
     """Return the weight of each column that may be shown: 0 for what must stay, more for what goes first."""
-    metrics = [key for key in found.keys[found.names :] if key not in (*_COUNTS, "status")]
+    metrics = [key for key in board.keys[board.names :] if key not in (*_COUNTS, "status")]
     order = [*SETTING, *_SETTINGS, *metrics[1:], "status", *_COUNTS]
-    must = {key: 0 for key in (*_IDENTITY, *(metrics[:1] or ["status"])) if key in found.keys}
-    return {key: rank for rank, key in enumerate(order, start=1) if key in found.keys} | must
+    required_keys = {key: 0 for key in (*_IDENTITY, *(metrics[:1] or ["status"])) if key in board.keys}
+    return {key: place for place, key in enumerate(order, start=1) if key in board.keys} | required_keys
 
 
 def _shared(column: Column) -> bool:
     """Return whether all rows have the same value. Rows of strategies without C or β do not count."""
-    return len({each for each in column.values if each or column.key not in _SETTINGS}) == 1
+    return len({value for value in column.values if value or column.key not in _SETTINGS}) == 1
 
 
-def _said(column: Column) -> str:
+def _shared_value(column: Column) -> str:
     value = next(filter(None, column.values))
     if column.key == "status":
         return value

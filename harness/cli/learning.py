@@ -57,8 +57,8 @@ def list_plugins(
     options.load_plugins(plugin)
     if schema and kind is not None:
         raise PrmcalError("--schema describes the whole grid file. Leave out KIND and NAME.")
-    shown = json.dumps(grid_schema(), indent=1, ensure_ascii=False) if schema else render_plugins(kind, name)
-    typer.echo(shown)
+    text = json.dumps(grid_schema(), indent=1, ensure_ascii=False) if schema else render_plugins(kind, name)
+    typer.echo(text)
 
 
 def render_plugins(kind: str | None, name: str | None = None) -> str:
@@ -71,13 +71,13 @@ def render_plugins(kind: str | None, name: str | None = None) -> str:
     if kind is not None and name is not None:
         return _arguments(kind, name)
     if kind == "calibrator":
-        rows = [[name, *_described(name)] for name in calibrators.names()]
+        rows = [[name, *_calibrator_row(name)] for name in calibrators.names()]
         table = text_table(["calibrator", "reads", "levels", "trains the PRM", "source"], rows)
         return f"{table}\n\n{wrapped(_LEGEND)}"
     if kind is not None:
         rows = [[name, _about(kind, name), _source(kind, name)] for name in KINDS[kind].names()]
         return text_table([kind, "what it is", "source"], rows)
-    tables = [_listed(each, list(registry.names())) for each, registry in KINDS.items()]
+    tables = [_listed(plugin_kind, list(registry.names())) for plugin_kind, registry in KINDS.items()]
     return "\n\n".join([*tables, wrapped("Sources: prmcal list KIND. Arguments: prmcal list KIND NAME.")])
 
 
@@ -117,12 +117,12 @@ def _arguments(kind: str, name: str) -> str:
         ]
         for argument, allowed in schema["properties"].items()
     ]
-    parts = [inspect.cleandoc(cls.__doc__ or "").partition("\n\n")[0], f"{cls.__module__}:{cls.__qualname__}"]
+    paragraphs = [inspect.cleandoc(cls.__doc__ or "").partition("\n\n")[0], f"{cls.__module__}:{cls.__qualname__}"]
     table = text_table(["argument", "type", "default", "meaning"], rows) if rows else "It takes no arguments."
-    return "\n\n".join([*map(wrapped, parts), table])
+    return "\n\n".join([*map(wrapped, paragraphs), table])
 
 
-def _described(name: str) -> tuple[str, str, str, str]:
+def _calibrator_row(name: str) -> tuple[str, str, str, str]:
     """Return the features of a calibrator, its levels, its training passes and its source. No model is loaded."""
     try:
         cls = calibrators.get(name)
@@ -155,7 +155,7 @@ def doctor(
     typer.echo(f"Python {sys.version.split()[0]}, prmcal {prmcal.__version__}\n")
     typer.echo(f"{text_table(['package', 'version', 'extra'], _packages())}\n")
     typer.echo(text_table(["machine", ""], machine))
-    if grid is not None and _needs(options.read(grid, None, plugin)):
+    if grid is not None and _needs(options.load_grid(grid, None, plugin)):
         raise typer.Exit(ExitCode.FAILED_CHECKS)
 
 
@@ -168,22 +168,22 @@ def _needs(grid: GridSpec) -> dict[str, int]:
     rows = []
     entries = [(kind, spec) for kind, specs in grid.entries.items() for spec in specs]
     questions: Questions = {}
-    found = {  # The other plugins are asked about the questions of the data sets.
+    problems_of = {  # Data sets come first, since the others need their questions.
         id(spec): [*_problems(kind, spec, grid, questions)]
-        for kind, spec in sorted(entries, key=lambda each: each[0] != "dataset")
+        for kind, spec in sorted(entries, key=lambda entry: entry[0] != "dataset")
     }
     try:
-        fits = [*pair_problems(build_plan(grid, stand_ins=True))]
+        impossible_pairs = [*pair_problems(build_plan(grid, stand_ins=True))]
     except PrmcalError:
-        fits = []  # The plugin or the data set that cannot be used is told by itself.
+        impossible_pairs = []  # The plugin or the data set that cannot be used has a line of its own.
     for kind, spec in entries:
-        problems = [*found[id(spec)]]
+        problems = [*problems_of[id(spec)]]
         if kind == "calibrator":
-            problems += [" ".join(str(each).split()) for each in fits if each.name == spec.name]
-        missing = [needs.setdefault(each, len(needs) + 1) for each in problems]
-        state = f"needs {', '.join(map(str, missing))}" if missing else "ready"
-        known = kind in ("llm", "prm") and spec.plugin in KINDS[kind].names()
-        parameters = billions(checkpoint_of(kind, spec.reference())) if known else None
+            problems += [" ".join(str(problem).split()) for problem in impossible_pairs if problem.name == spec.name]
+        numbers = [needs.setdefault(problem, len(needs) + 1) for problem in problems]
+        state = f"needs {', '.join(map(str, numbers))}" if numbers else "ready"
+        has_weights = kind in ("llm", "prm") and spec.plugin in KINDS[kind].names()
+        parameters = billions(checkpoint_of(kind, spec.reference())) if has_weights else None
         size = "" if parameters is None else f"{2 * parameters:g} GB"
         gpus = spec.reference().gpus
         gpus = len(visible_gpus()) if gpus == ALL_GPUS else gpus
@@ -206,8 +206,8 @@ def _problems(kind: str, spec: PluginSpec, grid: GridSpec, questions: Questions)
     try:
         plugin = KINDS[kind].create(spec.plugin, **spec.arguments)
         if isinstance(spec, DatasetSpec):
-            read = plugin.questions(spec.split, spec.questions)[: grid.limit]
-            questions[spec.name, spec.split] = plugin, read
+            dataset_questions = plugin.questions(spec.split, spec.questions)[: grid.limit]
+            questions[spec.name, spec.split] = plugin, dataset_questions
     except PrmcalError as error:
         yield " ".join(str(error).split())
         return
@@ -223,8 +223,8 @@ def _packages() -> list[list[str]]:
         requirements = metadata.requires("prmcal") or []
     except metadata.PackageNotFoundError:  # a checkout that is not installed
         return [["prmcal", "not installed", ""]]
-    found = [match.groups(default="") for each in requirements if (match := _REQUIREMENT.fullmatch(each))]
-    return [[name, _version(name), extra] for name, extra in found if extra != _DEVELOPMENT]
+    matches = [match.groups(default="") for line in requirements if (match := _REQUIREMENT.fullmatch(line))]
+    return [[name, _version(name), extra] for name, extra in matches if extra != _DEVELOPMENT]
 
 
 def _version(package: str) -> str:

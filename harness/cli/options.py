@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from prmcal.db.text.board import Column
     from prmcal.harness.planning.grid import GridSpec
-
-
 FORMATS = ("table", "json", "csv")
 DEFAULT_RUN = Path("runs/nano")
 
@@ -82,34 +80,28 @@ AllowedHostsOption = Annotated[
     ),
 ]
 WideOption = Annotated[bool, typer.Option("--wide", help="Show all columns, however long the lines become.")]
-OutOption = Annotated[Path, option("DIR", "The output folder: artifacts and the database.", "--out")]
-PluginOption = Annotated[
-    list[Path] | None, option("FILE", "A Python file that registers plugins; repeatable.", "--plugin")
-]
-LimitOption = Annotated[int | None, option("N", "Use only the first N questions of every data set.", "--limit", min=1)]
+OutOption = Annotated[Path, option("DIR", "The output folder: artifacts and the database.")]
+PluginOption = Annotated[list[Path] | None, option("FILE", "A Python file that registers plugins; repeatable.")]
+LimitOption = Annotated[int | None, option("N", "Use only the first N questions of every data set.", min=1)]
 OnlyOption = Annotated[
     list[str] | None,
     option(
         "KIND=NAME",
         "Run only what the cells with this llm, prm, calibrator, dataset or strategy need, such as llm=weak; "
         "repeatable. Other cells stay as they are.",
-        "--only",
     ),
 ]
 WorkersOption = Annotated[
     int | None,
     option("N", "Number of worker processes, which share the GPUs evenly. Default: one for each GPU or core.", min=1),
 ]
-QuestionFieldOption = Annotated[str | None, option("FIELD", "The field with the question.", "--question")]
+QuestionFieldOption = Annotated[str | None, option("FIELD", "The field with the question.")]
 LabelFieldOption = Annotated[
     str | None,
-    option(
-        "FIELD", "The field that says whether a solution is right, or which step is the first wrong one.", "--label"
-    ),
+    option("FIELD", "The field that says whether a solution is right, or which step is the first wrong one."),
 ]
 OnlyRecordsOption = Annotated[
-    list[str] | None,
-    option("KIND=NAME", "The llm, prm, dataset or split of a run, or FIELD=VALUE; repeatable.", "--only"),
+    list[str] | None, option("KIND=NAME", "The llm, prm, dataset or split of a run, or FIELD=VALUE; repeatable.")
 ]
 
 
@@ -129,16 +121,16 @@ def load_plugins(files: Sequence[Path] | None) -> None:
 
 def names_by_kind(only: Sequence[str] | None) -> dict[str, list[str]]:
     """Return the names of ``--only KIND=NAME`` by their kind. Raises a PrmcalError if one is not of this form."""
-    found: dict[str, list[str]] = {}
-    for each in only or []:
-        kind, equals, name = each.partition("=")
+    names: dict[str, list[str]] = {}
+    for selection in only or []:
+        kind, equals, name = selection.partition("=")
         if not equals:
-            raise PrmcalError(f"--only must be KIND=NAME, such as llm=weak. Got '{each}'.")
-        found.setdefault(kind.strip(), []).append(name.strip())
-    return found
+            raise PrmcalError(f"--only must be KIND=NAME, such as llm=weak. Got '{selection}'.")
+        names.setdefault(kind.strip(), []).append(name.strip())
+    return names
 
 
-def read(grid: str, limit: int | None, plugin_files: Sequence[Path] | None) -> "GridSpec":
+def load_grid(grid: str, limit: int | None, plugin_files: Sequence[Path] | None) -> "GridSpec":
     """Read a grid, register its plugins and those of other files, and keep the first questions of every data set."""
     from prmcal.harness.planning.reading import read_grid
 
@@ -147,10 +139,10 @@ def read(grid: str, limit: int | None, plugin_files: Sequence[Path] | None) -> "
     return spec.limited(limit)
 
 
-def one_of(option: str, value: str, known: Sequence[str]) -> None:
+def one_of(option: str, value: str, choices: Sequence[str]) -> None:
     """Raise a PrmcalError, which names the known values, unless the value of an option is known."""
-    if value not in known:
-        raise PrmcalError(f"{option} must be one of {', '.join(known)}. Got '{value}'.")
+    if value not in choices:
+        raise PrmcalError(f"{option} must be one of {', '.join(choices)}. Got '{value}'.")
 
 
 def exported(frame: "pd.DataFrame", output_format: str) -> str:
@@ -166,7 +158,7 @@ def plain_row(row: dict[str, Any]) -> dict[str, Any]:
     return {name: None if missing(value) else value for name, value in row.items()}
 
 
-def fitted(
+def table(
     columns: "Sequence[Column]",
     width: int | None = None,
     *,
@@ -179,10 +171,10 @@ def fitted(
     `columns`, `width` and `sections` are as for :func:`prmcal.harness.terminal.fit`. `options` are those that show
     columns which were left out, besides ``--wide``.
     """
-    found = fit(columns, width, sections)
+    fitted = fit(columns, width, sections)
     lines = list(legend)
-    if found.hidden:
-        names = ", ".join(each.title for each in found.hidden)
+    if fitted.hidden:
+        names = ", ".join(column.title for column in fitted.hidden)
         lines.append(f"Hidden at this width: {names}. To see them: {' or '.join(('--wide', *options))}.")
     below = "\n".join(wrapped(line, width) for line in lines)
-    return f"{found.text}\n\n{below}" if below else found.text
+    return f"{fitted.text}\n\n{below}" if below else fitted.text

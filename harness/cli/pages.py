@@ -40,7 +40,7 @@ def dashboard(
     # -P keeps the current folder off the import path: a module there must not replace an installed one.
     command = [sys.executable, "-P", "-m", "prmcal.dashboard", f"--server.address={host}"]
     command.append(f"--server.port={port}")
-    command += [f"--server.allowedHosts={each}" for each in hosts_of(host, allowed_hosts or ())]
+    command += [f"--server.allowedHosts={allowed_host}" for allowed_host in hosts_of(host, allowed_hosts or ())]
     command += [f"--server.headless={str(headless).lower()}", "--"]
     typer.echo("Reading the results. The address follows when the pages are ready.", err=True)
     os.execv(sys.executable, [*command, str(directory.resolve())])

@@ -52,7 +52,7 @@ def plan(
     The costs are samples, tokens and time. What would make cells fail is shown too. No model is loaded and
     nothing is downloaded. Each server gets one request.
     """
-    spec = options.read(grid, limit, plugin)
+    spec = options.load_grid(grid, limit, plugin)
     typer.echo(render_plan(spec, out, options.names_by_kind(only)))
 
 
@@ -66,85 +66,88 @@ def render_plan(grid: GridSpec, directory: Path | None, only: Only | None = None
     """
     if directory is not None:
         RunFolder(directory).claim(grid.name)
-    whole = build_plan(grid, stand_ins=True)
-    asked = whole.cells_with(only or {})
-    impossible = [*pair_problems(whole)]
-    failing = [[cell for cell in asked if problem.ends(cell)] for problem in impossible]
-    in_vain = {cell.cell_id for cells in failing for cell in cells}
-    plan = whole.part([cell for cell in asked if cell.cell_id not in in_vain])
-    refs = (shard.ref for shard in whole.shards())
+    whole_plan = build_plan(grid, stand_ins=True)
+    selected_cells = whole_plan.cells_with(only or {})
+    impossible = [*pair_problems(whole_plan)]
+    failing_cells = [[cell for cell in selected_cells if problem.ends(cell)] for problem in impossible]
+    failing_ids = {cell.cell_id for cells in failing_cells for cell in cells}
+    plan = whole_plan.part([cell for cell in selected_cells if cell.cell_id not in failing_ids])
+    refs = (shard.ref for shard in whole_plan.shards())
     done = {} if directory is None else Store(directory).manifests(refs, verify=False)
-    work = remaining_work(plan, done, CostModel(whole, done))
+    works = remaining_work(plan, done, CostModel(whole_plan, done))
     models = model_costs(plan, done)
     workers = default_workers()
     rows = [
         [
-            each.kind.replace("_", " "),
-            str(each.jobs),
-            str(each.shards),
-            str(each.reused),
-            f"{each.samples:,}" if each.samples else "",
-            f"{each.tokens:,}" if each.tokens else "",
-            time_left(each.shards - each.reused, each.seconds),
+            work.kind.replace("_", " "),
+            str(work.jobs),
+            str(work.shards),
+            str(work.reused),
+            f"{work.samples:,}" if work.samples else "",
+            f"{work.tokens:,}" if work.tokens else "",
+            time_left(work.shards - work.reused, work.seconds),
         ]
-        for each in work
+        for work in works
     ]
     head = ["jobs", "count", "shards", "reused", "samples left", "tokens left", "worker time left"]
-    known = [each.seconds for each in work if each.seconds is not None]
+    known_seconds = [work.seconds for work in works if work.seconds is not None]
     total = (
-        f"{len(plan.jobs)} jobs with {sum(each.shards for each in work)} shards, of which "
-        f"{sum(each.reused for each in work)} are finished; {len(plan.cells)} cells"
-        f"{f' of the {len(whole.cells)} of the grid' if len(plan.cells) < len(whole.cells) else ''}."
+        f"{len(plan.jobs)} jobs with {sum(work.shards for work in works)} shards, of which "
+        f"{sum(work.reused for work in works)} are finished; {len(plan.cells)} cells"
+        f"{f' of the {len(whole_plan.cells)} of the grid' if len(plan.cells) < len(whole_plan.cells) else ''}."
     )
     if done:
         total += f"\n{_left_in_words(plan, done)}"
-    if len(known) == len(work):
-        total += f"\nAbout {duration(sum(known) / workers)} with {workers} workers, estimated from finished shards."
+    if len(known_seconds) == len(works):
+        wall_time = duration(sum(known_seconds) / workers)
+        total += f"\nAbout {wall_time} with {workers} workers, estimated from finished shards."
     elif not models:
         total += "\nThe time is not known yet: it is estimated from finished shards (--out DIR)."
-    parts = [text_table(head, rows), wrapped(total)]
-    if models and len(known) < len(work):
-        parts += [_models(models), wrapped(_wall_time(plan, models)), wrapped(gpu_hours.EXPLANATION)]
+    paragraphs = [text_table(head, rows), wrapped(total)]
+    if models and len(known_seconds) < len(works):
+        paragraphs += [_models(models), wrapped(_wall_time(plan, models)), wrapped(gpu_hours.EXPLANATION)]
     if plan.repeated:
-        parts.append(
-            wrapped(f"{counted(plan.repeated, 'question')} with a text that occurs before. It is sampled once.")
-        )
+        repeated = counted(plan.repeated, "question")
+        paragraphs.append(wrapped(f"{repeated} with a text that occurs before. It is sampled once."))
     if plan.absent:
         absent = f"Not on this machine: {', '.join(plan.absent)}. The plan includes them"
-        parts.append(wrapped(f"{absent}; `prmcal doctor GRID` says what to do."))
-    parts += [
+        paragraphs.append(wrapped(f"{absent}; `prmcal doctor GRID` says what to do."))
+    paragraphs += [
         wrapped(f"{problem} Not counted above, as it would fail: {counted(len(cells), 'cell')}.", hanging="  ")
-        for problem, cells in zip(impossible, failing, strict=True)
+        for problem, cells in zip(impossible, failing_cells, strict=True)
         if cells
     ]
-    parts += [wrapped(sentence, hanging="  ") for sentence in joined_problems(plan_problems(grid, plan))]
-    return "\n\n".join(parts)
+    paragraphs += [wrapped(sentence, hanging="  ") for sentence in joined_problems(plan_problems(grid, plan))]
+    return "\n\n".join(paragraphs)
 
 
 def _left_in_words(plan: Plan, done: Collection[ArtifactRef]) -> str:
     """Say how many shards are sampled, scored and graded, in which users see what an edit of a grid costs."""
-    left = [shard.parameters for shard in plan.shards() if shard.ref not in done]
-    sampled = [each for each in left if isinstance(each, GeneratingParameters)]
-    missing = [each for each in sampled if isinstance(each, FollowUpParameters) and each.answers is not None]
-    scored = sum(isinstance(each, ScoringParameters) for each in left)
-    graded = sum(isinstance(each, GradingParameters) for each in left)
-    text = f"Left: {counted(len(sampled) - len(missing), 'shard')} to sample, {scored} to score, {graded} to grade."
-    if missing:
-        text += f" {len(missing)} more sample only follow-ups that are missing where answers are read elsewhere."
+    unfinished = [shard.parameters for shard in plan.shards() if shard.ref not in done]
+    sampling, scoring, grading = (
+        sum(isinstance(work, kind) for work in unfinished)
+        for kind in (GeneratingParameters, ScoringParameters, GradingParameters)
+    )
+    follow_ups = sum(isinstance(work, FollowUpParameters) and work.answers is not None for work in unfinished)
+    text = f"Left: {counted(sampling - follow_ups, 'shard')} to sample, {scoring} to score, {grading} to grade."
+    if follow_ups:
+        text += f" {follow_ups} more sample only follow-ups that are missing where answers are read elsewhere."
     return text
 
 
 def _wall_time(plan: Plan, models: Sequence[ModelCost]) -> str:
     """Say how long a run takes on the GPUs of this machine, or on as many as its largest model needs."""
-    needed = [shard.gpus for shard in plan.shards() if shard.gpus < ALL_GPUS]
-    gpus = max(1, len(visible_gpus()), *needed)
-    seconds = 3600 * sum(each.gpu_hours for each in models) / gpus
+    gpus_of_shards = [shard.gpus for shard in plan.shards() if shard.gpus < ALL_GPUS]
+    gpus = max(1, len(visible_gpus()), *gpus_of_shards)
+    seconds = 3600 * sum(model.gpu_hours for model in models) / gpus
     return f"On {counted(gpus, 'GPU')} the run takes at least {duration(seconds)}, if its models take the hours above."
 
 
 def _models(models: Sequence[ModelCost]) -> str:
-    rows = [[each.name, f"{each.billions:g}", f"{each.tokens / 1e6:,.0f}", f"{each.gpu_hours:,.1f}"] for each in models]
-    tokens, hours = sum(each.tokens for each in models), sum(each.gpu_hours for each in models)
+    rows = [
+        [model.name, f"{model.billions:g}", f"{model.tokens / 1e6:,.0f}", f"{model.gpu_hours:,.1f}"] for model in models
+    ]
+    tokens, hours = sum(model.tokens for model in models), sum(model.gpu_hours for model in models)
     rows.append(["all", "", f"{tokens / 1e6:,.0f}", f"{hours:,.1f}"])
     return text_table(["model", "10^9 parameters", "10^6 tokens", "GPU-hours"], rows)
 
@@ -164,8 +167,8 @@ def status(
     It also works during the run.
     """
     options.one_of("--format", output_format, ("table", "json"))
-    found, failures = read_status(directory)
-    typer.echo(json.dumps(found, indent=1) if output_format == "json" else _text(found, failures))
+    run_status, failures = read_status(directory)
+    typer.echo(json.dumps(run_status, indent=1) if output_format == "json" else _text(run_status, failures))
     raise typer.Exit(ExitCode.FAILED_CELLS if failures else ExitCode.DONE)
 
 
@@ -186,14 +189,14 @@ def read_status(directory: Path) -> tuple[dict[str, Any], tuple[FailureGroup, ..
     cost = CostModel(plan, done)
     failures = read_failures(directory)
     unfinished = [shard for shard in plan.shards() if shard.ref not in done]
-    failed = sum(shard.ref.key in failures for shard in unfinished)
-    failed_now = failed_cells(plan, failures)
-    groups = grouped(failed_now)
-    finished = {cell.cell_id for cell in plan.cells if all(shard.ref in done for shard in cell.job.shards)}
-    part = plan.part(plan.cells_with(record.only))
-    asked = {shard.ref for shard in part.shards()}
-    waiting = [each for each in unfinished if each.ref in asked and each.ref.key not in failures]
-    left = seconds_left(waiting, cost, record.workers)
+    failed_shards = sum(shard.ref.key in failures for shard in unfinished)
+    cells_failed = failed_cells(plan, failures)
+    groups = grouped(cells_failed)
+    finished_cells = {cell.cell_id for cell in plan.cells if all(shard.ref in done for shard in cell.job.shards)}
+    selected_plan = plan.part(plan.cells_with(record.only))
+    selected_refs = {shard.ref for shard in selected_plan.shards()}
+    waiting_shards = [shard for shard in unfinished if shard.ref in selected_refs and shard.ref.key not in failures]
+    remaining_seconds = seconds_left(waiting_shards, cost, record.workers)
     log = directory / LOG_FILE
     running = folder.running()
     if running:
@@ -202,40 +205,40 @@ def read_status(directory: Path) -> tuple[dict[str, Any], tuple[FailureGroup, ..
         state = "done"
     elif groups:
         state = "failed"
-    elif part is not plan and all(cell.cell_id in finished for cell in part.cells):
+    elif selected_plan is not plan and all(cell.cell_id in finished_cells for cell in selected_plan.cells):
         state = "partial"
     else:
         state = "interrupted"
-    found = {
+    run_status = {
         "grid": record.grid["name"],
         "directory": str(directory),
         "state": state,
         "started_at": record.started_at,
         "running_since": record.started_at if running else None,
         "workers": record.workers,
-        "seconds_left": None if left is None else round(left, 1),
+        "seconds_left": None if remaining_seconds is None else round(remaining_seconds, 1),
         "log": str(log),
         "shards": {
             "total": len(done) + len(unfinished),
             "done": len(done),
-            "failed": failed,
-            "left": len(unfinished) - failed,
+            "failed": failed_shards,
+            "left": len(unfinished) - failed_shards,
         },
         "cells": {
             "total": len(plan.cells),
-            "done": len(finished),
-            "failed": len(failed_now),
-            "pending": len(plan.cells) - len(finished) - len(failed_now),
+            "done": len(finished_cells),
+            "failed": len(cells_failed),
+            "pending": len(plan.cells) - len(finished_cells) - len(cells_failed),
         },
         "jobs": [
             {
-                "kind": each.kind,
-                "jobs": each.jobs,
-                "shards": each.shards,
-                "done": each.reused,
-                "worker_seconds_left": None if each.seconds is None else round(each.seconds, 1),
+                "kind": work.kind,
+                "jobs": work.jobs,
+                "shards": work.shards,
+                "done": work.reused,
+                "worker_seconds_left": None if work.seconds is None else round(work.seconds, 1),
             }
-            for each in remaining_work(plan, done, cost)
+            for work in remaining_work(plan, done, cost)
         ],
         "failures": [
             {
@@ -248,7 +251,7 @@ def read_status(directory: Path) -> tuple[dict[str, Any], tuple[FailureGroup, ..
         ],
         "graders": _changed_graders(plan),
     }
-    return found, groups
+    return run_status, groups
 
 
 def _changed_graders(plan: Plan) -> list[str]:
@@ -260,44 +263,44 @@ def _changed_graders(plan: Plan) -> list[str]:
         if isinstance(shard.parameters, GradingParameters)
     }
     rules |= {str(grader.identity.get("rules", "")) for grader in plan.plugins.get("grader", ())}
-    return sorted({change for each in rules for change in library_changes(each)})
+    return sorted({change for rule in rules for change in library_changes(rule)})
 
 
-def _text(found: dict[str, Any], failures: Sequence[FailureGroup]) -> str:
-    directory, state, shards, cells = (found[name] for name in ("directory", "state", "shards", "cells"))
-    head = f"Grid '{found['grid']}' in {directory}: {state}"
+def _text(run_status: dict[str, Any], failures: Sequence[FailureGroup]) -> str:
+    directory, state, shards, cells = (run_status[name] for name in ("directory", "state", "shards", "cells"))
+    head = f"Grid '{run_status['grid']}' in {directory}: {state}"
     if state == "running":
-        began = datetime.fromisoformat(found["started_at"])
+        began = datetime.fromisoformat(run_status["started_at"])
         head += f" for {duration((datetime.now(UTC) - began).total_seconds())}"
     head += f", {_percent(shards['done'], shards['total'])} "
     head += f"({shards['done']:,} of {counted(shards['total'], 'shard')})"
-    if state == "running" and found["seconds_left"] is not None:
-        head += f", about {duration(found['seconds_left'])} left"
-    more = f"Latest run started {found['started_at']}. Log: {found['log']}"
+    if state == "running" and run_status["seconds_left"] is not None:
+        head += f", about {duration(run_status['seconds_left'])} left"
+    latest = f"Latest run started {run_status['started_at']}. Log: {run_status['log']}"
     rows = [
         [
-            each["kind"].replace("_", " "),
-            f"{each['done']}/{each['shards']}",
-            _percent(each["done"], each["shards"]),
-            time_left(each["shards"] - each["done"], each["worker_seconds_left"]),
+            job["kind"].replace("_", " "),
+            f"{job['done']}/{job['shards']}",
+            _percent(job["done"], job["shards"]),
+            time_left(job["shards"] - job["done"], job["worker_seconds_left"]),
         ]
-        for each in found["jobs"]
+        for job in run_status["jobs"]
     ]
     lines = [
         wrapped(f"{head}."),
         "",
         text_table(["jobs", "shards", "done", "worker time left"], rows),
         "",
-        wrapped(f"{cells['done']:,} of {counted(cells['total'], 'cell')} done, {cells['failed']:,} failed. {more}"),
+        wrapped(f"{cells['done']:,} of {counted(cells['total'], 'cell')} done, {cells['failed']:,} failed. {latest}"),
     ]
-    if found["graders"]:
-        changes = ", ".join(found["graders"])
+    if run_status["graders"]:
+        changes = ", ".join(run_status["graders"])
         lines.append(wrapped(f"The next run grades again, since {changes}. It samples and scores nothing."))
     if state in _ADVICE:
         lines.append(wrapped(_ADVICE[state]))
-    return "\n".join([*lines, *lines_on_failures(failures, Path(found["log"]))])
+    return "\n".join([*lines, *lines_on_failures(failures, Path(run_status["log"]))])
 
 
-def _percent(part: int, whole: int) -> str:
+def _percent(count: int, total: int) -> str:
     """Return a share in percent. It is 100% only if nothing is left."""
-    return f"{int(100 * part / whole) if whole else 100}%"
+    return f"{int(100 * count / total) if total else 100}%"

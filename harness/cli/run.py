@@ -67,13 +67,13 @@ def run(
     To continue an interrupted run, run the same command again: finished work is kept. Ctrl-C, SIGTERM and SIGHUP end
     the run at once and record what is finished.
     """
-    spec = options.read(grid, limit, plugin)
+    spec = options.load_grid(grid, limit, plugin)
     files = [*(plugin or []), *map(Path, spec.plugins)]
     cluster = _cluster_settings(executor, address, workers)
     with ExitStack() as stack:
-        chosen = stack.enter_context(RayExecutor(out, files, cluster)) if cluster else None
-        count = workers or default_workers() if chosen is None else chosen.workers
-        where = "" if chosen is None else f" on {counted(chosen.nodes, 'node')} of a cluster"
+        ray_executor = stack.enter_context(RayExecutor(out, files, cluster)) if cluster else None
+        count = workers or default_workers() if ray_executor is None else ray_executor.workers
+        where = "" if ray_executor is None else f" on {counted(ray_executor.nodes, 'node')} of a cluster"
         if not quiet:
             line = f"Running the grid '{spec.name}' in {out} with {counted(count, 'worker')}{where}."
             tell(wrapped(line))
@@ -82,7 +82,7 @@ def run(
             out,
             count,
             files,
-            chosen,
+            ray_executor,
             stream=io.StringIO() if quiet else None,
             only=options.names_by_kind(only),
             drop_cells=drop_cells,
@@ -135,27 +135,27 @@ def lines_on_failures(failures: Sequence[FailureGroup], log: Path) -> list[str]:
     """Return lines that say what failed, how often, and what to do."""
     lines = []
     for group in failures:
-        shown = ", ".join(group.cells[:2]) + (f" and {len(group.cells) - 2:,} more" if len(group.cells) > 2 else "")
+        cells = ", ".join(group.cells[:2]) + (f" and {len(group.cells) - 2:,} more" if len(group.cells) > 2 else "")
         count = f"{counted(len(group.cells), 'cell')} failed: " if group.cells else ""
         lines += ["", wrapped(f"prmcal: error: {count}{group.failure.reason}", hanging="  ")]
         if group.cells:
-            lines.append(wrapped(f"Cells: {shown}.", indent="  "))
+            lines.append(wrapped(f"Cells: {cells}.", indent="  "))
         lines.append(wrapped(f"What to do: {group.advice(log)}", indent="  "))
     return lines
 
 
 def _findings(directory: Path) -> str:
-    """Return the overview of the run, below how answers were read if not from boxes."""
+    """Return how answers were read, if not from boxes, and below it the overview of the run."""
     from prmcal.db.overview.query import overview
     from prmcal.db.queries.health import health
     from prmcal.db.text.health import answers_read
     from prmcal.harness.cli.leaderboard import overview_text
 
     results = RunFolder(directory).results()
-    read = [
+    readings = [
         wrapped(f"{name}: {share}. {where}.") for name, share, where in answers_read(health(results, all_checks=True))
     ]
-    return "\n\n".join(filter(None, ["\n".join(read), overview_text(overview(results), directory).rstrip()]))
+    return "\n\n".join(filter(None, ["\n".join(readings), overview_text(overview(results), directory).rstrip()]))
 
 
 def grade(
@@ -175,26 +175,26 @@ def grade(
     from prmcal.db.queries.health import GRADER, health
     from prmcal.db.text.health import sentence
 
-    shown = name or grader
-    entry = {"name": shown, "plugin": grader, "arguments": _parsed(arguments)}
+    grader_name = name or grader
+    entry = {"name": grader_name, "plugin": grader, "arguments": _parsed(arguments)}
     folder = RunFolder(directory)
     record = folder.record()
     load_plugins_of(folder)
     plan = existing_plan(folder)
-    part = plan.part(plan.cells_with(record.only))
-    work = (GeneratingParameters, ScoringParameters)
-    models = [shard.ref for shard in part.shards() if isinstance(shard.parameters, work)]
-    left = len(models) - len(folder.store.manifests(models, verify=False))
-    if left:
+    selected_plan = plan.part(plan.cells_with(record.only))
+    model_parameters = (GeneratingParameters, ScoringParameters)
+    model_shards = [shard.ref for shard in selected_plan.shards() if isinstance(shard.parameters, model_parameters)]
+    unfinished = len(model_shards) - len(folder.store.manifests(model_shards, verify=False))
+    if unfinished:
         raise PrmcalError(
-            f"The run in {directory} is not finished: {counted(left, 'shard')} are left to sample or to score. Run its "
-            "grid to the end, and grade it then."
+            f"The run in {directory} is not finished: {counted(unfinished, 'shard')} are left to sample or to score. "
+            "Run its grid to the end, and grade it then."
         )
     grid = GridSpec.model_validate(_with_grader(record.grid, entry))
     files = [Path(file) for file in record.plugin_files]
     summary = run_grid(grid, directory, workers or default_workers(), files, only=record.only)
     for finding in health(folder.results()):
-        if finding.check == GRADER + shown:
+        if finding.check == GRADER + grader_name:
             tell(wrapped(sentence(finding)))
     if summary.failures:
         tell("\n".join(lines_on_failures(summary.failures, summary.log)))
@@ -215,14 +215,15 @@ def _with_grader(grid: dict[str, Any], entry: dict[str, Any]) -> dict[str, Any]:
     """Return the data of a grid in which all data sets have one grader more. One of the same name is replaced."""
 
     def changed(data: dict[str, Any]) -> dict[str, Any]:
-        first, *others = data["graders"] or [{"name": "default", "plugin": "default", "arguments": {}}]
-        return {**data, "graders": [first, *(each for each in others if each["name"] != entry["name"]), entry]}
+        first_grader, *other_graders = data["graders"] or [{"name": "default", "plugin": "default", "arguments": {}}]
+        others = (grader for grader in other_graders if grader["name"] != entry["name"])
+        return {**data, "graders": [first_grader, *others, entry]}
 
-    grid = {**grid, "parts": [_with_grader(part, entry) for part in grid.get("parts", ())]}
+    grid = {**grid, "parts": [_with_grader(grid_part, entry) for grid_part in grid.get("parts", ())]}
     for place in ("calibration", "datasets"):
         data = grid.get(place)
         if isinstance(data, list):
-            grid[place] = [changed(each) for each in data]
+            grid[place] = [changed(dataset) for dataset in data]
         elif data is not None:
             grid[place] = changed(data)
     return grid

@@ -60,8 +60,8 @@ class NodeWorker:
         self._settings = settings
         self._variables = {} if gpus else {"CUDA_VISIBLE_DEVICES": ""}
         self._process: WorkerProcess | None = None
-        own = name.replace(",", "").replace(" ", "-")
-        self._output = workers_folder(settings.directory) / f"{own}-{os.getpid()}.txt"
+        file_name = name.replace(",", "").replace(" ", "-")
+        self._output = workers_folder(settings.directory) / f"{file_name}-{os.getpid()}.txt"
         sys.path.insert(0, str(settings.modules))
         if settings.working_directory.is_dir():
             os.chdir(settings.working_directory)
@@ -79,7 +79,7 @@ class NodeWorker:
         Returns a text if the process that computes shards does not start, which says why.
         """
         store = Store(self._settings.directory)
-        for ref in [ref for each in shard.inputs.values() for ref in each]:
+        for ref in [ref for refs in shard.inputs.values() for ref in refs]:
             _wait_until_shared(store, ref)
         process = self._living_process()
         try:
@@ -195,16 +195,16 @@ class RayExecutor:
         shared = self._ray.put(settings)
         try:
             if self.on_gpus:
-                most = max(node.gpus for node in self._census.usable.values())
+                largest = max(node.gpus for node in self._census.usable.values())
                 where = "the largest node of the cluster has"
-                yield from schedule.refuse(partial(too_large, most=most, where=where))
+                yield from schedule.refuse(partial(too_large, most=largest, where=where))
             while not schedule.finished:
                 yield from self._count_nodes(schedule)
                 self._hand_out(schedule)
                 self._start_workers(shared, schedule)
                 events: list[Outcome | Notice] = []
-                answers = {each.answer: each for each in self._workers if each.answer is not None}
-                ready = self._answered(list(answers))
+                answers = {waiting.answer: waiting for waiting in self._workers if waiting.answer is not None}
+                ready = self._ready_answers(list(answers))
                 if not ready:
                     yield None
                 for answer in ready:
@@ -225,10 +225,10 @@ class RayExecutor:
             return slots_of(self._census.usable, None)
 
     def _count_nodes(self, schedule: Schedule) -> Iterator[Outcome | Notice]:
-        left, notices = self._census.take()
+        departed, notices = self._census.take()
         yield from notices
-        for node in left:
-            for worker in [each for each in self._workers if each.node == node.id]:
+        for node in departed:
+            for worker in [busy for busy in self._workers if busy.node == node.id]:
                 yield from self._lose(worker, "Its node has left", schedule)
             for ref in [ref for name, ref in self._lost if name == node.id]:
                 schedule.deaths[ref] -= 1  # It has no fault.
@@ -237,8 +237,8 @@ class RayExecutor:
         slots = [slot for slot in self._slots() if not self._census.rests(slot.node)]
         while (start := next_start(schedule, slots, self._workers, self._settings.workers)) is not None:
             seat, ended = start
-            for each in ended:
-                self._end(each, schedule)
+            for ended_worker in ended:
+                self._end(ended_worker, schedule)
             slot = seat.slots[0]
             name = f"{self._census.usable[slot.node].name}, worker {slot.number + 1}"
             options = {"num_cpus": 1, "num_gpus": len(seat.gpus), "max_restarts": 0, "max_task_retries": 0}
@@ -252,13 +252,13 @@ class RayExecutor:
         for worker, shard in hand_out(schedule, self._workers):
             worker.answer = worker.actor.compute.remote(shard)
 
-    def _answered(self, answers: Sequence[Any]) -> list[Any]:
+    def _ready_answers(self, answers: Sequence[Any]) -> list[Any]:
         """Return all answers that have come. Wait a moment for the first of them."""
         if not answers:
             time.sleep(_SECONDS_BETWEEN_LOOKS)
             return []
-        first, _ = self._ray.wait(answers, timeout=_SECONDS_BETWEEN_LOOKS, fetch_local=True)
-        if not first:
+        first_ready, _ = self._ray.wait(answers, timeout=_SECONDS_BETWEEN_LOOKS, fetch_local=True)
+        if not first_ready:
             return []
         ready, _ = self._ray.wait(answers, num_returns=len(answers), timeout=0, fetch_local=True)
         return list(ready)

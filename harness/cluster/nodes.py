@@ -118,15 +118,15 @@ class Node:
 
 def alive_nodes(ray: Any) -> dict[str, Node]:
     """Return the nodes that are alive, by their ids."""
-    alive = [each for each in ray.nodes() if each["Alive"]]
-    hosts = Counter(each["NodeManagerHostname"] for each in alive)
-    found = {}
-    for each in alive:
-        host, key = each["NodeManagerHostname"], each["NodeID"]
-        name = host if hosts[host] == 1 else each["NodeManagerAddress"]
-        cpus, gpus = (int(each["Resources"].get(kind, 0)) for kind in ("CPU", "GPU"))
-        found[key] = Node(key, name, cpus, gpus)
-    return found
+    alive = [state for state in ray.nodes() if state["Alive"]]
+    hosts = Counter(state["NodeManagerHostname"] for state in alive)
+    nodes = {}
+    for state in alive:
+        host, key = state["NodeManagerHostname"], state["NodeID"]
+        name = host if hosts[host] == 1 else state["NodeManagerAddress"]
+        cpus, gpus = (int(state["Resources"].get(kind, 0)) for kind in ("CPU", "GPU"))
+        nodes[key] = Node(key, name, cpus, gpus)
+    return nodes
 
 
 class Inspection:
@@ -170,12 +170,13 @@ class Inspection:
             if "failed to import" in why:
                 why = f"it has no prmcal {prmcal.__version__}. Install the same versions there"
             return f"The node {node.name} cannot be used: {why}."
-        others = ", ".join(
+        other_versions = ", ".join(
             f"{name} {versions.get(name)} instead of {version}"
             for name, version in self._versions.items()
             if versions.get(name) != version
         )
-        return f"The node {node.name} has other versions: {others}. Install the same there." if others else ""
+        text = f"The node {node.name} has other versions: {other_versions}. Install the same there."
+        return text if other_versions else ""
 
 
 def cause_of(error: BaseException) -> str:
@@ -198,8 +199,8 @@ def state_of_node() -> dict[str, str]:
         folders.sort()
         for path in sorted(Path(folder) / file for file in files if file.endswith(".py")):
             content.update(str(path.relative_to(root)).encode() + b"\0" + path.read_bytes())
-    own = {"prmcal": prmcal.__version__, "files of prmcal": content.hexdigest()[:8]}
-    return package_versions() | own
+    versions = {"prmcal": prmcal.__version__, "files of prmcal": content.hexdigest()[:8]}
+    return package_versions() | versions
 
 
 def slots_of(nodes: Mapping[str, Node], workers: int | None) -> list[Slot]:
@@ -259,16 +260,16 @@ class Census:
             return [], []
         self._next = time.monotonic() + _SECONDS_BETWEEN_COUNTS
         alive = alive_nodes(self._ray)
-        left = [node for key, node in self.usable.items() if key not in alive]
+        departed = [node for key, node in self.usable.items() if key not in alive]
         notices = []
-        for node in left:
+        for node in departed:
             del self.usable[node.id]
             notices.append(Notice(f"The node {node.name} has left the cluster. Its shards are computed again."))
         joined = [node for key, node in alive.items() if key not in self.usable and key not in self._refused]
         notices += self._inspect(joined) if joined else []
-        if left and not self.usable:
+        if departed and not self.usable:
             notices.append(Notice("No node is left. The run waits for nodes."))
-        return left, notices
+        return departed, notices
 
     def soon(self) -> None:
         """Count the nodes at the next occasion, because a worker is gone."""

@@ -13,10 +13,10 @@ import numpy as np
 from prmcal.db.text.formats import counted
 from prmcal.errors import PrmcalError
 from prmcal.harness.inference.results import PrefixRewards, Solution, Trajectory
-from prmcal.harness.inference.scoring import Item, Scorer
+from prmcal.harness.inference.scoring import QuestionAndSteps, Scorer
 from prmcal.harness.jobs.parameters import PluginReference
 from prmcal.harness.jobs.plugin_calls import plugin_guard
-from prmcal.harness.jobs.stepping import stored
+from prmcal.harness.jobs.stepping import stored_completions
 from prmcal.harness.storage.store import content_key, seed_from_key
 from prmcal.registry.contracts.data import GenerationRequest, Prefix, Sampling
 from prmcal.registry.contracts.pool import Pool, Reads
@@ -74,7 +74,7 @@ class CalibratedPRM:
         """
         return self.score_many([(question, steps)])[0]
 
-    def score_many(self, items: Sequence[Item]) -> list[PrefixRewards]:
+    def score_many(self, items: Sequence[QuestionAndSteps]) -> list[PrefixRewards]:
         """Score all prefixes of several trajectories together, which is faster; see :meth:`score`."""
         return self.scorer.rewards(items)
 
@@ -101,7 +101,7 @@ class CalibratedPRM:
             raise PrmcalError(
                 f"The question is too long for the PRM '{self.scorer.prm.name}'. It has {len(question):,} characters."
             )
-        trajectories, chosen = self._sampled(question, strategy, setting, seed, bare)
+        trajectories, chosen = self._sample(question, strategy, setting, seed, bare)
         best = trajectories[chosen]
         probability, low, high = (None, None, None) if best.answer is None else best.rewards.before_answer
         return Solution(
@@ -138,39 +138,39 @@ class CalibratedPRM:
             self._tuned[setting.samples] = built
         return self._tuned[setting.samples]
 
-    def _sampled(
+    def _sample(
         self, question: str, strategy: PoolStrategy, setting: Setting, seed: int, bare: PrefixRewards
     ) -> tuple[list[Trajectory], int]:
         """Draw whole samples until the strategy needs no more, and return them with the index of its choice."""
-        name, most = self.strategy.name, setting.samples
-        drawn: list[Trajectory] = []
+        name, limit = self.strategy.name, setting.samples
+        trajectories: list[Trajectory] = []
         while True:
-            pool, counts = _pool(bare, drawn, most, self.level), np.array([len(drawn)], dtype=np.int64)
+            pool, counts = _pool(bare, trajectories, limit, self.level), np.array([len(trajectories)], dtype=np.int64)
             with plugin_guard("strategy", name, "decide"):
                 needed = np.asarray(strategy.needed(pool, counts, setting))
                 require(needed.shape == (1,) and needed[0] >= 1, "'needed' must return an int of at least 1.")
-            places = range(len(drawn), min(int(needed[0]), most))
-            if not places:
+            new_numbers = range(len(trajectories), min(int(needed[0]), limit))
+            if not new_numbers:
                 break
-            drawn += self._draw(question, places, seed)
+            trajectories += self._draw(question, new_numbers, seed)
         with plugin_guard("strategy", name, "choose an answer"):
-            chosen = strategy.choose(_pool(bare, drawn, len(drawn), self.level), setting)
-            fits = isinstance(chosen, int) and 0 <= chosen < len(drawn)
-            require(fits, f"'choose' must return the index of one of {len(drawn)} trajectories.")
-        return drawn, chosen
+            chosen = strategy.choose(_pool(bare, trajectories, len(trajectories), self.level), setting)
+            fits = isinstance(chosen, int) and 0 <= chosen < len(trajectories)
+            require(fits, f"'choose' must return the index of one of {len(trajectories)} trajectories.")
+        return trajectories, chosen
 
-    def _draw(self, question: str, places: range, seed: int) -> list[Trajectory]:
-        """Draw whole samples and score them. The seed of each follows from its place."""
+    def _draw(self, question: str, numbers: range, seed: int) -> list[Trajectory]:
+        """Draw whole samples and score them. The seed of each follows from its number."""
         prefix = Prefix(question)
-        seeds = [seed_from_key(content_key(["ask", seed, question, place])) for place in places]
+        seeds = [seed_from_key(content_key(["ask", seed, question, number])) for number in numbers]
         requests = [GenerationRequest(prefix, 1, request_seed) for request_seed in seeds]
         with self.scorer.models.lock, plugin_guard("llm", self.llm.name, "generate"):
             llm = self.scorer.models.llm(self.llm, beside=True)
             completions = llm.generate_batch(requests, self.sampling)
-            samples = [sample for (sample,) in stored(llm, [(prefix, 1)] * len(requests), completions)]
-        steps = [split_steps(sample.text) for sample in samples]
-        rewards = self.scorer.rewards([(question, each) for each in steps])
-        texts = [join_steps(each) for each in steps]
+            samples = [sample for (sample,) in stored_completions(llm, [(prefix, 1)] * len(requests), completions)]
+        solutions = [split_steps(sample.text) for sample in samples]
+        rewards = self.scorer.rewards([(question, solution) for solution in solutions])
+        texts = [join_steps(solution) for solution in solutions]
         answers = [find_answer(text, self.ways) for text in texts]
         return [
             Trajectory(text, answer and answer.text, sample.tokens, sample.finish_reason, reward)
@@ -182,8 +182,8 @@ class CalibratedPRM:
         if isinstance(strategy, SafeChoice):
             return f"The safe choice is '{strategy.chosen(setting).text}', which {drew}."
         target = "" if setting.target is None else f" (target {setting.target:g})"
-        most = ", the most that it may draw" if samples == setting.samples > 1 else ""
-        return f"The strategy '{self.strategy.name}'{target} {drew}{most}."
+        limit = ", the most that it may draw" if samples == setting.samples > 1 else ""
+        return f"The strategy '{self.strategy.name}'{target} {drew}{limit}."
 
     def close(self) -> None:
         """Unload the models and free their memory. They are loaded again at the next use."""
@@ -196,23 +196,23 @@ class CalibratedPRM:
         self.close()
 
 
-def _pool(bare: PrefixRewards, drawn: Sequence[Trajectory], size: int, level: float | None) -> Pool:
+def _pool(bare: PrefixRewards, trajectories: Sequence[Trajectory], size: int, level: float | None) -> Pool:
     """Return the trajectories of one question as a strategy reads them; see :meth:`prmcal.PoolStrategy.needed`.
 
     The pool has `size` trajectories. Those that are not drawn have no answer, and NaN. `level` is that of `rewards`.
     """
-    longest = max((len(trajectory.rewards.point) for trajectory in drawn), default=1)
+    longest = max((len(trajectory.rewards.point) for trajectory in trajectories), default=1)
     answers = np.full((1, size), -1, dtype=np.int64)
     scores, step_scores = np.full((1, size), np.nan), np.full((1, size, longest), np.nan)
     numbers: dict[str, int] = {}
-    for place, trajectory in enumerate(drawn):
+    for place, trajectory in enumerate(trajectories):
         if trajectory.answer is not None:
             answers[0, place] = numbers.setdefault(trajectory.answer, len(numbers))
         log_odds = np.array(trajectory.rewards.log_odds, np.float64)
         scores[0, place] = log_odds[-1]
         step_scores[0, place, : len(log_odds)] = log_odds
-    read = 0 if level is None else int(np.argmin(np.abs(np.array(bare.levels) - level)))
+    level_index = 0 if level is None else int(np.argmin(np.abs(np.array(bare.levels) - level)))
     of_question = bare.quantiles[0]
-    rewards = np.array([np.nan if of_question is None else of_question[read]])
+    rewards = np.array([np.nan if of_question is None else of_question[level_index]])
     unknown = np.zeros((1, size), dtype=np.bool_)
     return Pool(unknown, answers, scores=scores, rewards=rewards, step_scores=step_scores)

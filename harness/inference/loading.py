@@ -68,14 +68,14 @@ def load(
     folder = RunFolder(Path(run).expanduser())
     plan, store = existing_plan(folder), Store(folder.directory)
     names = {"llm": llm or "", "prm": prm or "", "calibrator": calibrator or ""}
-    chosen, title = None, ""
+    planned_cell, title = None, ""
     if cell is not None:
         published = folder.results()
         cell_id = find_cell(published, str(cell))
-        chosen = next((planned for planned in plan.cells if planned.cell_id == cell_id), None)
-        if chosen is None:
+        planned_cell = next((planned for planned in plan.cells if planned.cell_id == cell_id), None)
+        if planned_cell is None:
             raise RunError(f"The plan in {folder.directory} has no cell '{cell_id}'. Run the grid again.")
-        names = {kind: getattr(chosen.labels, kind) or name for kind, name in names.items()}
+        names = {kind: getattr(planned_cell.labels, kind) or name for kind, name in names.items()}
         title = f"{cell_number(numbered(published)[cell_id])} {cell_id}"
     fit = best_fit(folder, plan, store, names)
     load_plugins_of(folder)
@@ -85,7 +85,7 @@ def load(
         for job in plan.jobs_of(GeneratingParameters)
         if job.labels.llm == fit.labels.llm
     ]
-    strategy, setting = _rule(plan, chosen)
+    strategy, setting = _rule(plan, planned_cell)
     return CalibratedPRM(
         name=title or str(fit.labels),
         chosen_by="" if all(names.values()) else f"What was not named was chosen by this rule: {RULE}.",
@@ -95,7 +95,7 @@ def load(
         ways=_ways(plan, llm_reference),
         strategy=strategy,
         setting=setting,
-        level=None if chosen is None else chosen.level,
+        level=None if planned_cell is None else planned_cell.level,
         calibration=partial(calibration_pool, plan, store, fit.shards[0]),
     )
 
@@ -103,32 +103,32 @@ def load(
 def _scorer(plan: Plan, store: Store, fit: Job[FitParameters], llm: PluginReference) -> Scorer:
     """Return the PRM of a fit with its calibrator, beside the LLM. It predicts the levels of the grid if it can."""
     (shard,) = fit.shards
-    fitted, models = shard.parameters, Models()
+    parameters, models = shard.parameters, Models()
     models.llm(llm, beside=True)
-    with plugin_guard("calibrator", fitted.calibrator.name, "load"):
-        calibrator = models.calibrator(fitted.calibrator, store.folder(shard.ref))
+    with plugin_guard("calibrator", parameters.calibrator.name, "load"):
+        calibrator = models.calibrator(parameters.calibrator, store.folder(shard.ref))
     levels = set(calibrator.levels)
     if calibrator.any_level and calibrator.reads != "prm":
         levels |= {cell.level for cell in plan.cells if cell.level is not None}
-    return Scorer(models, fitted.prm, calibrator, fitted.calibrator.name, tuple(sorted(levels)))
+    return Scorer(models, parameters.prm, calibrator, parameters.calibrator.name, tuple(sorted(levels)))
 
 
 def _rule(plan: Plan, cell: Cell | None) -> tuple[PluginReference, Setting]:
     """Return the strategy of a cell with its setting, or the default one, with as many samples as the grid has."""
     samples = [job.shards[0].parameters.samples for job in plan.jobs_of(StrategyParameters)]
     samples += [job.shards[0].parameters.samples for job in plan.jobs_of(LeagueParameters)]
-    most = max(samples, default=_DEFAULT_SAMPLES)
+    most_samples = max(samples, default=_DEFAULT_SAMPLES)
     references = {planned.name: planned.reference for planned in plan.plugins.get("strategy", ())}
     if cell is not None and cell.strategy:
-        return references[cell.strategy], Setting(most, cell.target)
+        return references[cell.strategy], Setting(most_samples, cell.target)
     default = PluginReference(DEFAULT_STRATEGY, DEFAULT_STRATEGY, {})
-    return references.get(DEFAULT_STRATEGY, default), Setting(most)
+    return references.get(DEFAULT_STRATEGY, default), Setting(most_samples)
 
 
 def _ways(plan: Plan, llm: PluginReference) -> Ways:
     """Return where the answers of an LLM stand in its solutions."""
-    graded = [job for job in plan.jobs_of(GradedParameters) if job.labels.llm == llm.name]
-    return graded[0].shards[0].parameters.answers if graded else llm.arguments.get("answers") or MARKED
+    grading_jobs = [job for job in plan.jobs_of(GradedParameters) if job.labels.llm == llm.name]
+    return grading_jobs[0].shards[0].parameters.answers if grading_jobs else llm.arguments.get("answers") or MARKED
 
 
 def calibration_pool(plan: Plan, store: Store, fit: Shard[FitParameters], reads: Sequence[Reads]) -> Pool:
@@ -142,15 +142,15 @@ def calibration_pool(plan: Plan, store: Store, fit: Shard[FitParameters], reads:
             "strategy."
         )
     scores = fit.inputs["score"]
-    scored = [shard for shard in plan.shards() if shard.ref in scores]
-    rollouts = tuple(dict.fromkeys(ref for shard in scored for ref in shard.inputs["rollout"]))
-    graded = Refs(
+    scoring_shards = [shard for shard in plan.shards() if shard.ref in scores]
+    rollouts = tuple(dict.fromkeys(ref for shard in scoring_shards for ref in shard.inputs["rollout"]))
+    graded_refs = Refs(
         shard.ref
         for job in plan.jobs_of(GradedParameters)
         for shard in job.shards
         if shard.inputs["rollout"][0] in rollouts
     )
-    inputs = {f"{TUNING}graded": graded, f"{TUNING}score": scores}
+    inputs = {f"{TUNING}graded": graded_refs, f"{TUNING}score": scores}
     shard: Shard[Parameters] = Shard(fit.ref, fit.parameters, inputs)
     return tuning_pool(shard, Context(store), reads, None)
 
@@ -165,22 +165,22 @@ def best_fit(folder: RunFolder, plan: Plan, store: Store, names: Mapping[str, st
     if not fits:
         raise RunError(f"The grid in {folder.directory} fits no calibrator, so there is nothing to use.")
     for kind, name in names.items():
-        named = [job for job in fits if getattr(job.labels, kind) == name] if name else fits
-        if not named:
+        named_fits = [job for job in fits if getattr(job.labels, kind) == name] if name else fits
+        if not named_fits:
             there = ", ".join(dict.fromkeys(getattr(job.labels, kind) for job in fits))
             raise RunError(f"The run in {folder.directory} has no {kind} '{name}'. It has: {there}.")
-        fits = named
+        fits = named_fits
     fits = [job for job in fits if store.manifest(job.refs[0]) is not None]
     if not fits:
         raise RunError(
             f"No calibrator with these names is fitted yet in {folder.directory}. Run the grid again to continue it."
         )
     for kind, quality in (("llm", lambda pool: pool.correct.mean()), ("prm", _auroc)):
-        first = {getattr(job.labels, kind): job for job in reversed(fits)}
-        if len(first) > 1:
+        first_fits = {getattr(job.labels, kind): job for job in reversed(fits)}
+        if len(first_fits) > 1:
             values = {
                 name: quality(calibration_pool(plan, store, job.shards[0], ("scores",)))
-                for name, job in reversed(first.items())
+                for name, job in reversed(first_fits.items())
             }
             best = max(values, key=lambda name: values[name])
             fits = [job for job in fits if getattr(job.labels, kind) == best]
@@ -190,8 +190,8 @@ def best_fit(folder: RunFolder, plan: Plan, store: Store, names: Mapping[str, st
     except DatabaseError:
         order = []
     # A run without calibration metrics has no ranking. What is fitted there is better than nothing.
-    fitted = [job for job in fits if job.shards[0].parameters.calibrator.plugin != "uncalibrated"]
-    return next((by_name[name] for name in order if name in by_name), (fitted or fits)[0])
+    calibrating = [job for job in fits if job.shards[0].parameters.calibrator.plugin != "uncalibrated"]
+    return next((by_name[name] for name in order if name in by_name), (calibrating or fits)[0])
 
 
 def _auroc(pool: Pool) -> float:
@@ -199,6 +199,6 @@ def _auroc(pool: Pool) -> float:
     import numpy as np
     from sklearn.metrics import roc_auc_score
 
-    read = np.isfinite(pool.scores)
-    right = pool.correct[read]
-    return float(roc_auc_score(right, pool.scores[read])) if right.any() and not right.all() else 0.5
+    is_scored = np.isfinite(pool.scores)
+    is_right = pool.correct[is_scored]
+    return float(roc_auc_score(is_right, pool.scores[is_scored])) if is_right.any() and not is_right.all() else 0.5

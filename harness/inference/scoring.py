@@ -21,7 +21,7 @@ from prmcal.registry.contracts.results import require, require_length
 from prmcal.registry.grading.extraction import MARKED, find_answer
 from prmcal.steps import join_steps
 
-Item = tuple[str, Sequence[str]]
+QuestionAndSteps = tuple[str, Sequence[str]]
 """A question and the steps of one trajectory."""
 
 
@@ -46,28 +46,28 @@ class Scorer:
         """The PRM, which is loaded beside the LLM."""
         return self.models.prm(self.prm, beside=True)
 
-    def rewards(self, items: Sequence[Item]) -> list[PrefixRewards]:
+    def rewards(self, trajectories: Sequence[QuestionAndSteps]) -> list[PrefixRewards]:
         """Return the rewards of all prefixes of some trajectories.
 
         Raises a PrmcalError if a question or a step is empty or no text. Raises a PluginFailedError if the PRM or the
         calibrator fails, or returns something outside its contract, such as NaN.
         """
-        requests = [_request(question, steps) for question, steps in items]
+        requests = [_request(question, steps) for question, steps in trajectories]
         if not requests:
             return []
         with self.models.lock:
-            read = self._states if self.calibrator.reads == "hidden" else self._scores
-            log_odds, tokens, features = read(requests)
+            read_prm = self._states if self.calibrator.reads == "hidden" else self._scores
+            log_odds, tokens, features = read_prm(requests)
             values = np.concatenate(log_odds)
             quantiles = np.full((len(values), len(self.levels)), np.nan)
             if len(features):
                 with plugin_guard("calibrator", self.calibrator_name, "predict"):
                     quantiles[np.isfinite(values)] = checked_rewards(self.calibrator, features, self.levels)
         ends = np.cumsum([len(logits) for logits in log_odds])
-        parts = zip(requests, log_odds, np.split(quantiles, ends[:-1]), tokens, strict=True)
+        rows = zip(requests, log_odds, np.split(quantiles, ends[:-1]), tokens, strict=True)
         return [
-            _described(self.levels, request.trajectories[0], logits, own, count)
-            for request, logits, own, count in parts
+            _prefix_rewards(self.levels, request.trajectories[0], logits, quantile_rows, count)
+            for request, logits, quantile_rows, count in rows
         ]
 
     def _scores(self, requests: Sequence[ScoringRequest]) -> tuple[list[Floats], list[int], Any]:
@@ -76,15 +76,15 @@ class Scorer:
             scores = [score for (score,) in checked_scores(self.loaded_prm, requests)]
         log_odds = [np.asarray(score.logit, dtype=np.float64) for score in scores]
         values = np.concatenate(log_odds)
-        read = np.isfinite(values)
-        features: Any = expit(values[read]) if self.calibrator.reads == "reward" else values[read]
+        is_readable = np.isfinite(values)
+        features: Any = expit(values[is_readable]) if self.calibrator.reads == "reward" else values[is_readable]
         if self.calibrator.reads == "prm":
             prefixes = [
                 Prefix(request.question, steps)
                 for request in requests
                 for steps in request.prefixes(*request.trajectories)
             ]
-            features = ScoredPrefixes(self.loaded_prm, tuple(compress(prefixes, read)), values[read])
+            features = ScoredPrefixes(self.loaded_prm, tuple(compress(prefixes, is_readable)), values[is_readable])
         return log_odds, [int(score.tokens) for score in scores], features
 
     def _states(self, requests: Sequence[ScoringRequest]) -> tuple[list[Floats], list[int], Any]:
@@ -102,17 +102,17 @@ class Scorer:
         return log_odds, [len(forest.states) for forest in forests], HiddenStates.concatenate(forests)
 
 
-def _described(
+def _prefix_rewards(
     levels: tuple[float, ...], steps: Sequence[str], log_odds: Floats, quantiles: Floats, tokens: int
 ) -> PrefixRewards:
-    middle, first = int(np.argmin(np.abs(np.array(levels) - 0.5))), _first_terminal(steps)
+    middle, first_terminal = int(np.argmin(np.abs(np.array(levels) - 0.5))), _first_terminal(steps)
     return PrefixRewards(
         levels=levels,
         log_odds=_plain(log_odds),
         uncalibrated=_plain(expit(log_odds)),
         quantiles=tuple(None if np.isnan(row).any() else tuple(row.tolist()) for row in quantiles),
         point=_plain(quantiles[:, middle]),
-        terminal=tuple(t >= first for t in range(len(steps) + 1)),
+        terminal=tuple(t >= first_terminal for t in range(len(steps) + 1)),
         tokens=tokens,
     )
 

@@ -24,5 +24,5 @@ def compute(shard: "Shard[Parameters]", context: "Context") -> "Output":
 def function_of(kind: str) -> "Callable[[Shard[Any], Context], Output]":
     """Return the function for a kind of job. Its module is imported when it is first needed."""
     module = importlib.import_module(f"prmcal.harness.jobs.{KINDS_OF_JOBS[kind][1]}")
-    found: Callable[[Shard[Any], Context], Output] = getattr(module, f"compute_{kind}")
-    return found
+    function: Callable[[Shard[Any], Context], Output] = getattr(module, f"compute_{kind}")
+    return function

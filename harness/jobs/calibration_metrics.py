@@ -41,35 +41,35 @@ def metric_tables(
     hash of the questions that were resampled.
     """
     metrics = groups[None]
-    chosen = [name for name in metrics if compared is None or name in compared]
-    known = intervals(metric for group in groups.values() for metric in group.values())
+    compared_names = [name for name in metrics if compared is None or name in compared]
+    known_intervals = intervals(metric for group in groups.values() for metric in group.values())
     estimates: dict[tuple[Level | None, str], Resampled] = {}
     for level, group in groups.items():
         for name, metric in group.items():
             with plugin_guard("metric", name, "measure"):  # It may call functions of a plugin.
                 estimates[level, name] = estimate(
-                    metric, bootstrap, level is None and name in chosen, known.get(metric)
+                    metric, bootstrap, level is None and name in compared_names, known_intervals.get(metric)
                 )
     results = pd.DataFrame(
         {
             "metric": [name for _, name in estimates],
             "question_level": level_column([level for level, _ in estimates]),
             **{
-                column: np.array([getattr(each, column) for each in estimates.values()], dtype)
+                column: np.array([getattr(value, column) for value in estimates.values()], dtype)
                 for column, dtype in _COLUMNS.items()
             },
         }
     )
-    drawn = {name: estimates[None, name].replicates for name in chosen}
-    counts = [len(values) for values in drawn.values()]
-    resampled = [content_key(metrics[name].question_ids.tolist()) for name in chosen]
+    replicates_of = {name: estimates[None, name].replicates for name in compared_names}
+    counts = [len(values) for values in replicates_of.values()]
+    resampled = [content_key(metrics[name].question_ids.tolist()) for name in compared_names]
     replicates = pd.DataFrame(
         {
             # These arrays are repeated without making a Python object of each text.
-            "metric": pd.array(list(drawn), dtype="str").repeat(counts),
+            "metric": pd.array(list(replicates_of), dtype="str").repeat(counts),
             "resampled": pd.array(resampled, dtype="str").repeat(counts),
             "replicate": np.concatenate([np.arange(count) for count in counts]),
-            "value": np.concatenate(list(drawn.values())),
+            "value": np.concatenate(list(replicates_of.values())),
         }
     )
     return results, replicates
@@ -80,7 +80,7 @@ def mean_of(axis: QuestionAxis, values: Floats, interval: IntervalRule) -> Metri
 
     The values have the shape (questions,) and belong to the questions of `axis`.
     """
-    return lambda chosen: QuestionMean(values[chosen], axis.question_ids[chosen], interval)
+    return lambda selection: QuestionMean(values[selection], axis.question_ids[selection], interval)
 
 
 def question_output(
@@ -93,9 +93,8 @@ def question_output(
     question, it is this value. The questions are selected from those of `axis`, and `rows` is the number of
     trajectories behind the value of one.
     """
-    groups = {
-        level: {name: metric(chosen) for name, metric in metrics.items()} for level, chosen in axis.by_difficulty()
-    }
+    selections = axis.by_difficulty()
+    groups = {level: {name: metric(chosen) for name, metric in metrics.items()} for level, chosen in selections}
     results, replicates = metric_tables(groups, shard.parameters.bootstrap)
     results["rows"] = (results["questions"] * rows).astype("int32")
     by_question = axis.table({name: metric.linearised() for name, metric in groups[None].items()})
@@ -122,47 +121,47 @@ def compute_calibration_metrics(shard: Shard[CalibrationMetricsParameters], cont
     joined = by_level.merge(successes_of(context, shard), on=PREFIX)
     require_prefixes(joined, "measurement")
     parameters, bootstrap = shard.parameters, shard.parameters.bootstrap
-    chosen = _prefix_rows(joined if parameters.terminal else without_terminal(joined, "measurement"), levels)
-    measured = _measured(parameters.metrics, chosen, bootstrap)
+    prefix_rows = _prefix_rows(joined if parameters.terminal else without_terminal(joined, "measurement"), levels)
+    statistics = _statistics(parameters.metrics, prefix_rows, bootstrap)
     if not parameters.terminal:
-        everything = _measured(parameters.metrics, _prefix_rows(joined, levels), bootstrap)
-        measured |= {with_terminal(name): statistic for name, statistic in everything.items()}
-    results, replicates = metric_tables({None: measured}, bootstrap)
+        with_ends = _statistics(parameters.metrics, _prefix_rows(joined, levels), bootstrap)
+        statistics |= {with_terminal(name): statistic for name, statistic in with_ends.items()}
+    results, replicates = metric_tables({None: statistics}, bootstrap)
     return Output(
         {
             "results": results,
-            "question_results": _question_results(measured),
+            "question_results": _question_results(statistics),
             "replicates": replicates,
-            "reliability_bins": reliability_bins(chosen, parameters.bins),
-            "signed_error_bins": signed_error_bins(chosen),
+            "reliability_bins": reliability_bins(prefix_rows, parameters.bins),
+            "signed_error_bins": signed_error_bins(prefix_rows),
         }
     )
 
 
-def _measured(references: Sequence[PluginReference], rows: PrefixRows, bootstrap: Bootstrap) -> dict[str, Statistic]:
+def _statistics(references: Sequence[PluginReference], rows: PrefixRows, bootstrap: Bootstrap) -> dict[str, Statistic]:
     """Return the metrics by their columns. A metric that is not defined for the rows has none."""
-    found: dict[str, Statistic] = {}
+    statistics: dict[str, Statistic] = {}
     for reference in references:
         with plugin_guard("metric", reference.name, "measure"):
             metric = reference.build(metrics)
             # All levels of a point estimate have the same rows, so they are measured once.
             by_rows: dict[PrefixRows, Statistic | None] = {}
             for column, level in metric.columns(reference.name, rows.levels).items():
-                own = rows if level is None else rows.at(level)
-                if own not in by_rows:
-                    by_rows[own] = statistic_of(metric, own, bootstrap)
-                statistic = by_rows[own]
+                level_rows = rows if level is None else rows.at(level)
+                if level_rows not in by_rows:
+                    by_rows[level_rows] = statistic_of(metric, level_rows, bootstrap)
+                statistic = by_rows[level_rows]
                 if statistic is not None:
-                    found[column] = statistic
-    return found
+                    statistics[column] = statistic
+    return statistics
 
 
-def _question_results(measured: Mapping[str, Statistic]) -> pd.DataFrame:
+def _question_results(statistics: Mapping[str, Statistic]) -> pd.DataFrame:
     """Return the linearised values of the questions, by which calibrators are ranked over several cells.
 
     There are none if a prefix has only one follow-up, since one draw does not tell its own noise.
     """
-    ranking = measured.get(RANKING_METRIC)
+    ranking = statistics.get(RANKING_METRIC)
     if not isinstance(ranking, Ratio):
         types = {"question_id": "str", "metric": "str", "value": "float64"}
         return pd.DataFrame({name: pd.Series(dtype=kind) for name, kind in types.items()})

@@ -39,8 +39,8 @@ from prmcal.steps import split_steps
 def scored_prefixes(context: Context, shard: Shard[CalibratorParameters]) -> pd.DataFrame:
     """Return the rewards of the measured trajectories, sorted by prefix, without prefixes that are too long."""
     rewards = context.table(shard, "score", "rewards")
-    measured = rewards["trajectory"] < shard.parameters.trajectories.stop
-    return rewards[measured & ~rewards["over_long"]].sort_values(PREFIX, ignore_index=True)
+    is_measured = rewards["trajectory"] < shard.parameters.trajectories.stop
+    return rewards[is_measured & ~rewards["over_long"]].sort_values(PREFIX, ignore_index=True)
 
 
 def require_prefixes(rows: pd.DataFrame, use: str) -> None:
@@ -55,13 +55,13 @@ def without_terminal(rows: pd.DataFrame, use: str) -> pd.DataFrame:
     Raises a DataError if there are none. The message names the option of the grid that keeps terminal prefixes: `use`
     is the part of the grid file with this option, "calibration" or "measurement".
     """
-    found = rows[~rows["terminal"].to_numpy(bool)].reset_index(drop=True)
-    if found.empty:
+    unfinished = rows[~rows["terminal"].to_numpy(bool)].reset_index(drop=True)
+    if unfinished.empty:
         raise DataError(
             f"All prefixes of the {use} are terminal: they contain their final answer. "
             f"Set '{use}.terminal' to true in the grid file."
         )
-    return found
+    return unfinished
 
 
 def features_of(
@@ -69,8 +69,8 @@ def features_of(
 ) -> Any:
     """Return the features that `calibrator` reads of some scored prefixes, in the order of `rows`."""
     if calibrator.reads == "hidden":
-        ((_, found),) = hidden_states(context, shard, rows)
-        return found
+        ((_, states),) = hidden_states(context, shard, rows)
+        return states
     if calibrator.reads == "prm":
         return _with_texts(context, shard, rows)
     return rows[calibrator.reads].to_numpy(np.float64)
@@ -134,11 +134,11 @@ def compute_calibrated(shard: Shard[CalibratedParameters], context: Context) -> 
     """
     reference = shard.parameters.calibrator
     with plugin_guard("calibrator", reference.name, "load"):
-        calibrator = context.fitted(shard, reference)
+        calibrator = context.fitted_calibrator(shard, reference)
     rewards = scored_prefixes(context, shard)
     with plugin_guard("calibrator", reference.name, "predict"):
-        found = predicted_rewards(calibrator, shard, context, rewards, shard.parameters.levels)
-    return Output({"calibrated_rewards": found})
+        calibrated = predicted_rewards(calibrator, shard, context, rewards, shard.parameters.levels)
+    return Output({"calibrated_rewards": calibrated})
 
 
 def predicted_rewards(
@@ -146,22 +146,22 @@ def predicted_rewards(
     shard: Shard[CalibratorParameters],
     context: Context,
     rows: pd.DataFrame,
-    asked: Collection[float] = (),
+    more_levels: Collection[float] = (),
 ) -> pd.DataFrame:
     """Return the rewards of some scored prefixes by a fitted calibrator, with one row for each prefix and level.
 
-    `asked` are levels beta besides those of the calibrator. Raises a PluginFailedError if the calibrator does not
+    `more_levels` are levels beta besides those of the calibrator. Raises a PluginFailedError if the calibrator does not
     fulfil its contract.
     """
-    levels = sorted({*calibrator.levels, *asked})
+    levels = sorted({*calibrator.levels, *more_levels})
     predicted = np.empty((len(rows), len(levels)))
-    parts: Iterable[tuple[Any, Any]] = (
+    groups: Iterable[tuple[Any, Any]] = (
         hidden_states(context, shard, rows, apart=True)
         if calibrator.reads == "hidden"
         else [(slice(None), features_of(context, shard, calibrator, rows))]
     )
-    for part, features in parts:
-        predicted[part] = checked_rewards(calibrator, features, levels)
+    for positions, features in groups:
+        predicted[positions] = checked_rewards(calibrator, features, levels)
     frames = [rows[PREFIX].assign(level=level, reward=predicted[:, column]) for column, level in enumerate(levels)]
     return pd.concat(frames, ignore_index=True)
 
@@ -172,9 +172,9 @@ def compute_hidden(shard: Shard[HiddenParameters], context: Context) -> Output:
     States are stored in half precision, because they take most of a run's disk space.
     """
     (rollout,), (score,) = shard.inputs["rollout"], shard.inputs["score"]
-    requests, prefixes = _asked(context, shard, rollout, score)
-    found = _computed(context, shard.parameters.prm, requests, len(prefixes))
-    forest = HiddenStates.concatenate(found)
+    requests, prefixes = _requests_of(context, shard, rollout, score)
+    forests = _compute_states(context, shard.parameters.prm, requests, len(prefixes))
+    forest = HiddenStates.concatenate(forests)
     table = prefixes[PREFIX].assign(leaf=forest.leaves, logit=prefixes["logit"].to_numpy(np.float32))
     return Output(
         {"hidden_prefixes": table.astype({"leaf": "int64"})},
@@ -183,7 +183,7 @@ def compute_hidden(shard: Shard[HiddenParameters], context: Context) -> Output:
     )
 
 
-def _asked(
+def _requests_of(
     context: Context, shard: Shard[Any], rollout: ArtifactRef, score: ArtifactRef
 ) -> tuple[list[ScoringRequest], pd.DataFrame]:
     """Return what a PRM reads of the measured trajectories of a rollout, and the scores of their prefixes.
@@ -191,26 +191,26 @@ def _asked(
     The score job wrote them in the order of its requests, and these requests have the same order.
     """
     stop = shard.parameters.trajectories.stop
-    drawn, rewards = context.store.table([rollout], "texts"), context.store.table([score], "rewards")
-    requests = scoring_requests(context, shard.parameters.data, drawn[drawn["trajectory"] < stop])
+    texts, rewards = context.store.table([rollout], "texts"), context.store.table([score], "rewards")
+    requests = scoring_requests(context, shard.parameters.data, texts[texts["trajectory"] < stop])
     prefixes = rewards[(rewards["trajectory"] < stop) & ~rewards["over_long"]]
     numbers = {question: number for number, question in enumerate(requests)}
     return list(requests.values()), prefixes.assign(request=prefixes["question_id"].map(numbers))
 
 
-def _computed(
+def _compute_states(
     models: Models, reference: PluginReference, requests: Sequence[ScoringRequest], prefixes: int
 ) -> list[HiddenStates]:
     """Return a PRM's hidden states for some requests, with this number of prefixes in all that are not too long."""
     with plugin_guard("prm", reference.name, "give hidden states"):
         prm = models.prm(reference)
-        found = patiently(prm, lambda: prm.hidden_states(requests))
-        require_length(found, len(requests), "forests of hidden states")
-        count = sum(map(len, found))
+        forests = patiently(prm, lambda: prm.hidden_states(requests))
+        require_length(forests, len(requests), "forests of hidden states")
+        count = sum(map(len, forests))
         require(count == prefixes, f"it returned {count} prefixes with hidden states instead of {prefixes}.")
-        finite = all(bool(np.isfinite(each.states).all()) for each in found)
+        finite = all(bool(np.isfinite(forest.states).all()) for forest in forests)
         require(finite, "it returned a hidden state that is not finite.")
-    return found
+    return forests
 
 
 def _rounded(states: Floats32) -> NDArray[np.float16]:
@@ -233,43 +233,43 @@ def hidden_states(
     They come all at once. If they are computed and may come `apart`, those of one question come at a time: the PRM then
     reads each question once, and the states of one question are in memory.
     """
-    every = np.arange(len(rows))
+    all_rows = np.arange(len(rows))
     if TEXTS not in shard.inputs:
-        yield every, _stored(context, shard, rows)
+        yield all_rows, _stored(context, shard, rows)
         return
     requests: list[ScoringRequest] = []
     tables = []
     for rollout, score in zip(shard.inputs[TEXTS], shard.inputs["score"], strict=True):
-        asked, prefixes = _asked(context, shard, rollout, score)
+        shard_requests, prefixes = _requests_of(context, shard, rollout, score)
         leaf = prefixes.groupby("request").cumcount()
         tables.append(prefixes.assign(leaf=leaf, request=prefixes["request"] + len(requests)))
-        requests += asked
-    held = pd.concat(tables)[[*PREFIX, "request", "leaf"]]
-    sizes = held["request"].value_counts()
-    places = rows[[*PREFIX, "logit"]].merge(held, on=PREFIX, how="left", validate="one_to_one")
-    for part in places.groupby("request").indices.values() if apart else [every]:
-        chosen = places.iloc[part]
-        numbers, request = np.unique(chosen["request"].to_numpy(np.int64), return_inverse=True)
-        read = [(requests[number], int(sizes[number])) for number in numbers]
-        states = ComputedStates(context, shard.parameters.prm, read)
-        yield part, states.prefixes(request, chosen["leaf"].to_numpy(), chosen["logit"].to_numpy(np.float64))
+        requests += shard_requests
+    leaves = pd.concat(tables)[[*PREFIX, "request", "leaf"]]
+    sizes = leaves["request"].value_counts()
+    row_leaves = rows[[*PREFIX, "logit"]].merge(leaves, on=PREFIX, how="left", validate="one_to_one")
+    for positions in row_leaves.groupby("request").indices.values() if apart else [all_rows]:
+        group = row_leaves.iloc[positions]
+        numbers, request = np.unique(group["request"].to_numpy(np.int64), return_inverse=True)
+        sized_requests = [(requests[number], int(sizes[number])) for number in numbers]
+        states = ComputedStates(context, shard.parameters.prm, sized_requests)
+        yield positions, states.prefixes(request, group["leaf"].to_numpy(), group["logit"].to_numpy(np.float64))
 
 
 def _stored(context: Context, shard: Shard[CalibratorParameters], rows: pd.DataFrame) -> HiddenStates:
     from safetensors.numpy import load_file
 
-    parts, tables = [], []
+    forests, tables = [], []
     for ref in shard.inputs["hidden"]:
         table = context.store.table([ref], "hidden_prefixes")
         arrays = load_file(context.store.folder(ref) / "states.safetensors")
         logit = table["logit"].to_numpy(np.float64)
-        parts.append(
+        forests.append(
             HiddenStates(arrays["states"].astype(np.float32), arrays["parents"], table["leaf"].to_numpy(), logit)
         )
         tables.append(table[PREFIX])
-    held = pd.concat(tables, ignore_index=True).reset_index(names="row")
-    order = rows[PREFIX].merge(held, on=PREFIX, how="left", validate="one_to_one")["row"]
-    return HiddenStates.concatenate(parts)[order.to_numpy(np.int64)]
+    stored_rows = pd.concat(tables, ignore_index=True).reset_index(names="row")
+    order = rows[PREFIX].merge(stored_rows, on=PREFIX, how="left", validate="one_to_one")["row"]
+    return HiddenStates.concatenate(forests)[order.to_numpy(np.int64)]
 
 
 class ComputedStates:
@@ -287,7 +287,7 @@ class ComputedStates:
 
     def __init__(self, models: Models, prm: PluginReference, requests: Sequence[tuple[ScoringRequest, int]]) -> None:
         self._models, self._prm, self._requests = models, prm, requests
-        self._kept: dict[int, NDArray[np.float16]] = {}
+        self._cached_states: dict[int, NDArray[np.float16]] = {}
         self._last: tuple[int, NDArray[np.float16]] | None = None
         self._room = KEPT_STATES
         # Only the states of one question are in memory at a time.
@@ -306,23 +306,24 @@ class ComputedStates:
 
     def __getitem__(self, nodes: Any) -> Floats32:
         """Return the states of some nodes, of shape (*nodes.shape, width)."""
-        chosen = np.arange(len(self))[nodes]
-        found = np.empty((*chosen.shape, self._width), dtype=np.float32)
-        numbers = np.searchsorted(self._starts, chosen, side="right") - 1
+        node_numbers = np.arange(len(self))[nodes]
+        states = np.empty((*node_numbers.shape, self._width), dtype=np.float32)
+        numbers = np.searchsorted(self._starts, node_numbers, side="right") - 1
         for number in np.unique(numbers).tolist():
-            here = numbers == number
-            found[here] = self._states(number)[chosen[here] - self._starts[number]]
-        return found
+            of_question = numbers == number
+            states[of_question] = self._states(number)[node_numbers[of_question] - self._starts[number]]
+        return states
 
     def prefixes(self, request: Ints, leaf: Ints, logit: Floats) -> HiddenStates:
         """Return some prefixes: the number of the request of each, and its number among those of the request."""
-        ends = np.array([self._leaves[r][i] + self._starts[r] for r, i in zip(request, leaf, strict=True)])
-        parents = [np.where(p < 0, -1, p + at) for p, at in zip(self._parents, self._starts, strict=False)]
-        return HiddenStates(cast(Floats32, self), np.concatenate(parents), ends.astype(np.int64), logit)
+        starts = self._starts
+        ends = [self._leaves[number][index] + starts[number] for number, index in zip(request, leaf, strict=True)]
+        parents = [np.where(tree < 0, -1, tree + start) for tree, start in zip(self._parents, starts, strict=False)]
+        return HiddenStates(cast(Floats32, self), np.concatenate(parents), np.array(ends, dtype=np.int64), logit)
 
     def _states(self, number: int) -> NDArray[np.float16]:
-        if number in self._kept:
-            return self._kept[number]
+        if number in self._cached_states:
+            return self._cached_states[number]
         if self._last is None or self._last[0] != number:
             self._compute(number)
         assert self._last is not None
@@ -331,11 +332,11 @@ class ComputedStates:
     def _compute(self, number: int) -> tuple[Ints, Ints]:
         """Compute the states of a question, and keep them. Return the parents and the leaves of its tree."""
         request, prefixes = self._requests[number]
-        (forest,) = _computed(self._models, self._prm, [request], prefixes)
+        (forest,) = _compute_states(self._models, self._prm, [request], prefixes)
         self._width = int(forest.states.shape[1])
         states = _rounded(forest.states)
         self._last = number, states
         if states.nbytes <= self._room:
             self._room -= states.nbytes
-            self._kept[number] = states
+            self._cached_states[number] = states
         return forest.parents, forest.leaves

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 Model = TypeVar("Model", bound=LLM | PRM)
 R = TypeVar("R")
 
-_MADE_BYTES = 64 * 2**20
+_RESULTS_BYTES = 64 * 2**20
 PREFIX = ["question_id", "trajectory", "step"]
 """The columns that identify a prefix of a rollout."""
 _PREFIX, _COUNTS = [*PREFIX, "terminal"], ["successes", "follow_ups"]
@@ -81,8 +81,8 @@ class Models:
         return self._loaded(prms, reference, beside)
 
     def _loaded(self, registry: Registry[Model], reference: PluginReference, beside: bool) -> Model:
-        for kind, (held, _) in list(self._held.items()):
-            if held != reference if kind == registry.kind else not beside:
+        for kind, (loaded, _) in list(self._held.items()):
+            if loaded != reference if kind == registry.kind else not beside:
                 self._held.pop(kind)[1].close()
         if registry.kind not in self._held:
             self._held[registry.kind] = reference, reference.build(registry)
@@ -121,7 +121,7 @@ class Context(Models):
         self.report = report
         self._questions = questions or {}
         self._datasets: dict[str, Dataset] = {}
-        self._made = Memory(_MADE_BYTES)
+        self._results = Memory(_RESULTS_BYTES)
         self._grader: tuple[PluginReference, Grader] | None = None
 
     def dataset(self, reference: PluginReference) -> Dataset:
@@ -134,9 +134,9 @@ class Context(Models):
     def questions(self, data: QuestionSlice) -> list[Question]:
         """Return the questions of a slice."""
         start, stop = data.questions.start, data.questions.stop
-        known = self._questions.get((data.dataset.name, data.split), ())
-        if len(known) >= stop:
-            return list(known[start:stop])
+        questions = self._questions.get((data.dataset.name, data.split), ())
+        if len(questions) >= stop:
+            return list(questions[start:stop])
         with plugin_guard("dataset", data.dataset.name, "give its questions"):
             return self.dataset(data.dataset).questions(data.split, stop)[start:stop]
 
@@ -191,9 +191,9 @@ class Context(Models):
         some last calls are kept for other shards, which get the same arrays. Nobody can write to them.
         """
         key = make, tuple(shard.inputs[role]), table, content_digest(args)
-        return self._made.recall(key, lambda: make(self.table(shard, role, table), *args))
+        return self._results.recall(key, lambda: make(self.table(shard, role, table), *args))
 
-    def fitted(self, shard: Shard[Parameters], reference: PluginReference) -> Calibrator:
+    def fitted_calibrator(self, shard: Shard[Parameters], reference: PluginReference) -> Calibrator:
         """Return the calibrator that the only input artifact of the role "fit" is."""
         (ref,) = shard.inputs["fit"]
         return self.calibrator(reference, self.store.folder(ref))

@@ -33,8 +33,8 @@ def compute_curves(shard: Shard[CurvesParameters], context: Context) -> Output:
     trajectories = pools.graded_trajectories(shard, context)
     table = best_of_each(pools.last_scores(shard, context), trajectories.correct, shard.parameters.samples)
     if "calibrated" not in shard.inputs:
-        most = table.shape[1]
-        counts = sorted({*(2**power for power in range(most.bit_length()) if 2**power <= most), most})
+        samples = table.shape[1]
+        counts = sorted({*(2**power for power in range(samples.bit_length()) if 2**power <= samples), samples})
         fixed = _points(trajectories, fixed_curve(table, counts), [None], [None] * len(counts))
         return Output({"curve_points": fixed, "sample_accuracies": _by_question(trajectories, table)})
     source = shard, "calibrated", "calibrated_rewards"
@@ -46,13 +46,13 @@ def compute_curves(shard: Shard[CurvesParameters], context: Context) -> Output:
 
 def _by_question(axis: pools.QuestionAxis, table: Floats) -> pd.DataFrame:
     """Return the accuracy of each question with each number of samples, from which that of any variant follows."""
-    questions, most = table.shape
+    questions, samples = table.shape
     levels = pools.level_column(axis.question_levels)
     return pd.DataFrame(
         {
-            "question_id": np.repeat(axis.question_ids, most),
-            "question_level": levels.repeat(most),
-            "samples": np.tile(np.arange(1, most + 1, dtype=np.int32), questions),
+            "question_id": np.repeat(axis.question_ids, samples),
+            "question_level": levels.repeat(samples),
+            "samples": np.tile(np.arange(1, samples + 1, dtype=np.int32), questions),
             "accuracy": table.ravel(),
         }
     )
@@ -72,11 +72,11 @@ def _points(
                 "target": pd.array([*targets] * len(levels), dtype="Float64"),
                 "question_level": pools.level_column([difficulty] * len(curve.cost)),
                 "point": np.tile(np.arange(len(targets), dtype=np.int32), len(levels)),
-                **curve.part(chosen).columns("samples"),
-                "questions": np.int32(chosen.sum()),
+                **curve.part(selection).columns("samples"),
+                "questions": np.int32(selection.sum()),
             }
         )
-        for difficulty, chosen in axis.by_difficulty()
+        for difficulty, selection in axis.by_difficulty()
     ]
     return pd.concat(tables).sort_values("level", kind="stable", ignore_index=True)
 
@@ -98,10 +98,10 @@ def compute_league(shard: Shard[LeagueParameters], context: Context) -> Output:
         require(bool(swept), "its curve must have at least one point.")
         for answered in swept:
             check_answered(answered, pool.questions, setting)
-    first = pool.correct.mean(axis=1)
-    own = _best_curve(first, swept, setting.samples)
+    single_accuracy = pool.correct.mean(axis=1)
+    curve = _best_curve(single_accuracy, swept, setting.samples)
     fixed = _fixed_in_league(pools.last_scores(shard, context), trajectories.correct, setting.samples)
-    metrics = _metrics(trajectories, own, fixed, setting.samples)
+    metrics = _metrics(trajectories, curve, fixed, setting.samples)
     # The other numbers are parts of these two, so only these are compared.
     results, replicates = metric_tables({None: metrics}, parameters.bootstrap, _COMPARED)
     results["rows"] = (results["questions"] * trajectories.correct.shape[1]).astype("int32")
@@ -116,46 +116,46 @@ def compute_league(shard: Shard[LeagueParameters], context: Context) -> Output:
                 }
             ),
             "replicates": replicates,
-            "league_points": _league_points(own, swept),
+            "league_points": _league_points(curve, swept),
         }
     )
 
 
-def _best_curve(first: Floats, swept: Sequence[Answered], most: int) -> Curve:
+def _best_curve(single_accuracy: Floats, swept: Sequence[Answered], samples: int) -> Curve:
     """Return the curve of a strategy, which begins with one sample of each question."""
-    costs = np.stack([np.ones(len(first)), *(each.samples for each in swept)], axis=1)
-    accuracies = np.stack([first, *(np.minimum(each.accuracy, 1.0) for each in swept)], axis=1)
+    costs = np.stack([np.ones(len(single_accuracy)), *(point.samples for point in swept)], axis=1)
+    accuracies = np.stack([single_accuracy, *(np.minimum(point.accuracy, 1.0) for point in swept)], axis=1)
     order = np.argsort(costs.mean(axis=0), kind="stable")
-    known = all(each.fixed for each in swept)
-    rule = known_interval if known else partial(bounded_interval, upper=float(most))
+    is_known = all(point.fixed for point in swept)
+    rule = known_interval if is_known else partial(bounded_interval, upper=float(samples))
     return Curve(costs[:, order], accuracies[:, order], rule)
 
 
 @remembered
-def _fixed_in_league(scores: Floats, correct: Bools, most: int) -> Curve:
+def _fixed_in_league(scores: Floats, correct: Bools, samples: int) -> Curve:
     """Return the curve of best-of-n with a fixed n, with which all strategies of an LLM and a PRM are compared."""
-    return fixed_curve(best_of_each(scores, correct, most), curve_counts(most))
+    return fixed_curve(best_of_each(scores, correct, samples), curve_counts(samples))
 
 
 def _metrics(
-    trajectories: pools.GradedTrajectories, own: Curve, fixed: Curve, most: int
+    trajectories: pools.GradedTrajectories, curve: Curve, fixed: Curve, samples: int
 ) -> dict[str, league.CurveStatistic]:
     ids = trajectories.question_ids
     metrics: dict[str, league.CurveStatistic] = {}
-    if most > 1:
-        metrics["area"] = league.area(ids, own, most)
-        metrics["area_gain"] = league.area_gain(ids, own, fixed, most)
-    metrics["samples_to_95"] = league.samples_to_share(ids, own, fixed, most, LEAGUE_SHARE)
-    metrics["saving_95"] = league.saving(ids, own, fixed, most, LEAGUE_SHARE)
+    if samples > 1:
+        metrics["area"] = league.area(ids, curve, samples)
+        metrics["area_gain"] = league.area_gain(ids, curve, fixed, samples)
+    metrics["samples_to_95"] = league.samples_to_share(ids, curve, fixed, samples, LEAGUE_SHARE)
+    metrics["saving_95"] = league.saving(ids, curve, fixed, samples, LEAGUE_SHARE)
     for budget in LEAGUE_BUDGETS:
-        if budget <= most:
-            metrics[accuracy_at_name(budget)] = league.accuracy_at_budget(ids, own, budget)
+        if budget <= samples:
+            metrics[accuracy_at_name(budget)] = league.accuracy_at_budget(ids, curve, budget)
     return metrics
 
 
 def _league_points(curve: Curve, swept: Sequence[Answered]) -> pd.DataFrame:
     """Return the points with their intervals, and the largest error that a limited number of orders leaves."""
-    errors = [order_error(each.order_error) for each in swept if each.order_error is not None]
+    errors = [order_error(point.order_error) for point in swept if point.order_error is not None]
     return pd.DataFrame(
         {
             "point": np.arange(len(curve.cost), dtype=np.int32),
@@ -188,9 +188,9 @@ def adaptive_curve(table: Floats, rewards: ArrayLike, targets: Sequence[float]) 
     `targets`, then come those of the next series.
     """
     series = np.atleast_2d(np.asarray(rewards, dtype=np.float64)).T
-    questions, most = table.shape
-    samples = adaptive_samples(series[..., None], targets, most)
-    return _curve(table, samples.reshape(questions, -1), partial(bounded_interval, upper=float(most)))
+    questions, samples = table.shape
+    sample_counts = adaptive_samples(series[..., None], targets, samples)
+    return _curve(table, sample_counts.reshape(questions, -1), partial(bounded_interval, upper=float(samples)))
 
 
 def _curve(table: Floats, samples: NDArray[Any], cost_rule: IntervalRule) -> Curve:

@@ -16,7 +16,7 @@ from prmcal.harness.jobs.job import Shard
 from prmcal.harness.jobs.parameters import PluginReference
 from prmcal.harness.jobs.plugin_calls import plugin_guard
 from prmcal.harness.jobs.rollout import PrefixOfTrajectory, completion_of, measured_prefixes
-from prmcal.registry.contracts.data import GIVEN, Completion, Question
+from prmcal.registry.contracts.data import GIVEN, Completion
 from prmcal.registry.contracts.grader import Graded, GradingRequest
 from prmcal.registry.contracts.results import require, require_length
 from prmcal.registry.datasets.success_rates import SuccessRates
@@ -81,18 +81,18 @@ def compute_success(shard: Shard[parameters.SuccessParameters], context: Context
     A terminal prefix has no follow-ups: it contains the final answer, or the LLM ended it without one. All of its
     follow-ups would be correct, or none.
     """
-    given, count = shard.parameters, len(shard.parameters.follow_ups)
+    parameters, count = shard.parameters, len(shard.parameters.follow_ups)
     grading = _Grading(shard, context)
-    drawn = context.table(shard, "follow_ups", "follow_ups")
-    follow_ups = {key: rows.to_dict("records") for key, rows in drawn.groupby(["question_id", "prefix"])}
+    texts = context.table(shard, "follow_ups", "follow_ups")
+    follow_ups = {key: rows.to_dict("records") for key, rows in texts.groupby(["question_id", "prefix"])}
     counts: dict[tuple[str, str], tuple[int, bool]] = {}
     rows = []
-    graded = context.table(shard, "graded", "trajectories")
-    graded["correct"] = graded["correct"].astype("boolean").where(graded["found_by"] == GIVEN)
-    for prefix in measured_prefixes(graded, given):
+    trajectories = context.table(shard, "graded", "trajectories")
+    trajectories["correct"] = trajectories["correct"].astype("boolean").where(trajectories["found_by"] == GIVEN)
+    for prefix in measured_prefixes(trajectories, parameters):
         key = prefix.question_id, prefix.key
         if key not in counts:
-            outcome, terminal = _outcome(prefix, given, grading)
+            outcome, terminal = _outcome(prefix, parameters, grading)
             successes = count * bool(outcome)
             if outcome is None:
                 head = text_so_far(prefix.steps)
@@ -101,25 +101,25 @@ def compute_success(shard: Shard[parameters.SuccessParameters], context: Context
             counts[key] = successes, terminal
         successes, terminal = counts[key]
         rows.append((prefix.question_id, prefix.trajectory, prefix.step, successes, count, terminal))
-    return Output({"successes": counted(rows)})
+    return Output({"successes": successes_table(rows)})
 
 
 def _outcome(
-    prefix: PrefixOfTrajectory, given: parameters.SuccessParameters, grading: "_Grading"
+    prefix: PrefixOfTrajectory, parameters: parameters.SuccessParameters, grading: "_Grading"
 ) -> tuple[bool | None, bool]:
     """Return whether all follow-ups of a prefix are correct, None if they are to be graded, and if it is terminal."""
-    outcome = prefix.outcome(given.follow_ups.stop)
+    outcome = prefix.outcome(parameters.follow_ups.stop)
     if outcome is not None:
         return outcome, prefix.whole
-    if not prefix.finished(given.answers):
+    if not prefix.finished(parameters.answers):
         return None, False
     text = join_steps(prefix.steps)
-    if find_answer(text, given.answers, prefix.whole) is None:
+    if find_answer(text, parameters.answers, prefix.whole) is None:
         return False, True
     return grading.verdict_on(prefix.question_id, text)[0] == "correct", True
 
 
-def counted(rows: Sequence[tuple[str, int, int, int, int, bool]]) -> pd.DataFrame:
+def successes_table(rows: Sequence[tuple[str, int, int, int, int, bool]]) -> pd.DataFrame:
     """Return the table of success counts.
 
     Each row has the question, the trajectory, the step, the successes, the follow-ups, and whether the prefix is
@@ -133,12 +133,12 @@ def compute_graded_search(shard: Shard[parameters.GradedSearchParameters], conte
     """Return the searches with their verdicts, and whether one of the finished prefixes of each has the answer."""
     grading = _Grading(shard, context)
     finished = context.table(shard, "search", "finished")
-    right = [grading.verdict_on(row.question_id, row.text)[0] == "correct" for row in finished.itertuples()]
-    solved = set(finished["question_id"][pd.Series(right, dtype=bool)])
+    is_right = [grading.verdict_on(row.question_id, row.text)[0] == "correct" for row in finished.itertuples()]
+    solved = set(finished["question_id"][pd.Series(is_right, dtype=bool)])
     searches = context.table(shard, "search", "searched")
-    graded = [grading.verdict_on(row.question_id, row.text) for row in searches.itertuples()]
-    searches["answer"] = pd.Series([answer for _, answer in graded], dtype="str")
-    searches["verdict"] = pd.Series([verdict for verdict, _ in graded], dtype="str")
+    verdicts = [grading.verdict_on(row.question_id, row.text) for row in searches.itertuples()]
+    searches["answer"] = pd.Series([answer for _, answer in verdicts], dtype="str")
+    searches["verdict"] = pd.Series([verdict for verdict, _ in verdicts], dtype="str")
     searches["correct"] = searches["verdict"] == "correct"
     searches["any_correct"] = searches["question_id"].isin(solved)
     return Output({"searches": searches})
@@ -149,35 +149,33 @@ def compute_imported(shard: Shard[parameters.ImportedParameters], context: Conte
 
     The number of generated tokens is not known; it is stored as 0.
     """
-    given = shard.parameters
-    dataset, llm = context.dataset(given.data.dataset), given.llm.name
+    parameters = shard.parameters
+    dataset, llm = context.dataset(parameters.data.dataset), parameters.llm.name
     if not isinstance(dataset, SuccessRates):
-        raise PluginFailedError(f"The data set '{given.data.dataset.name}' has no success rates.")
-    published = dataset.trajectories(llm, given.follow_ups.stop, given.data.split)
-    drawn, counts = [], []
-    for question in context.questions(given.data):
+        raise PluginFailedError(f"The data set '{parameters.data.dataset.name}' has no success rates.")
+    published = dataset.trajectories(llm, parameters.follow_ups.stop, parameters.data.split)
+    rows, counts = [], []
+    for question in context.questions(parameters.data):
         if question.text not in published:
             raise DataError(
                 f"The published success rates of '{llm}' do not have the question {question.text[:60]!r}, which those "
                 "of another LLM have. Give each LLM of the grid the same questions."
             )
-        kept = published[question.text][: given.trajectories.stop]
-        for number, each in enumerate(kept):
-            text = join_steps(each.steps)
-            found = find_answer(text, given.answers)
-            answer = found and found.text
-            k, n = each.counts[len(each.steps)]
-            verdict: Verdict = "unparsed" if answer is None else "correct" if k == n else "incorrect"
-            steps = len(each.steps)
-            drawn.append(graded_row(question.id, number, steps, Completion(text, 0, "end"), answer, found, verdict))
+        for number, trajectory in enumerate(published[question.text][: parameters.trajectories.stop]):
+            steps, completion = len(trajectory.steps), Completion(join_steps(trajectory.steps), 0, "end")
+            answer = find_answer(completion.text, parameters.answers)
+            answer_text = answer and answer.text
+            k, n = trajectory.counts[steps]
+            verdict: Verdict = "unparsed" if answer_text is None else "correct" if k == n else "incorrect"
+            rows.append(graded_row(question.id, number, steps, completion, answer_text, answer, verdict))
             counts += [
-                (question.id, number, step, k, n, answer is not None and step == len(each.steps))
-                for step, (k, n) in each.counts.items()
+                (question.id, number, step, k, n, answer_text is not None and step == steps)
+                for step, (k, n) in trajectory.counts.items()
             ]
-    graded = graded_table(drawn)
+    graded = graded_table(rows)
     columns = ["question_id", "trajectory", "text", "steps", "tokens", "prompt_tokens", "finish_reason"]
     texts = graded[columns].assign(correct=pd.array([None] * len(graded), "boolean"), request="")
-    return Output({"texts": texts, "trajectories": graded, "successes": counted(counts)})
+    return Output({"texts": texts, "trajectories": graded, "successes": successes_table(counts)})
 
 
 class _Grading:
@@ -185,9 +183,7 @@ class _Grading:
 
     def __init__(self, shard: Shard[Any], context: Context) -> None:
         self.shard = shard
-        self.questions: dict[str, Question] = {
-            question.id: question for question in context.questions(shard.parameters.data)
-        }
+        self.questions = {question.id: question for question in context.questions(shard.parameters.data)}
         self._context = context
 
     def verdict(self, question_id: str, completion: Completion, head: str = "") -> tuple[Verdict, str | None]:
@@ -201,13 +197,13 @@ class _Grading:
 
     def verdict_on(self, question_id: str, text: str) -> tuple[Verdict, str | None]:
         """Return the verdict on a whole text, and the final answer."""
-        given, question = self.shard.parameters, self.questions[question_id]
-        if given.grader is None:
-            return self._context.grade(given.data.dataset, given.answers, question, text)
-        answer = find_answer(text, given.answers)
+        parameters, question = self.shard.parameters, self.questions[question_id]
+        if parameters.grader is None:
+            return self._context.grade(parameters.data.dataset, parameters.answers, question, text)
+        answer = find_answer(text, parameters.answers)
         request = GradingRequest(question, answer and answer.text, text)
-        (graded,) = graded_by(self._context, given.grader, [request])
-        return graded.verdict, request.answer
+        (grade,) = graded_by(self._context, parameters.grader, [request])
+        return grade.verdict, request.answer
 
 
 def graded_by(context: Context, reference: PluginReference, requests: Sequence[GradingRequest]) -> list[Graded]:
@@ -216,14 +212,14 @@ def graded_by(context: Context, reference: PluginReference, requests: Sequence[G
     Raises a FaultyPluginError if it breaks its contract.
     """
     with plugin_guard("grader", reference.name, "grade"):
-        graded = context.grader(reference).grade(requests)
-        require_length(graded, len(requests), "graded solutions")
-        for result in graded:
+        grades = context.grader(reference).grade(requests)
+        require_length(grades, len(requests), "graded solutions")
+        for grade in grades:
             require(
-                isinstance(result, Graded) and result.verdict in get_args(Verdict),
-                f"it must return Graded objects with a verdict ({', '.join(get_args(Verdict))}). Got {shown(result)}.",
+                isinstance(grade, Graded) and grade.verdict in get_args(Verdict),
+                f"it must return Graded objects with a verdict ({', '.join(get_args(Verdict))}). Got {shown(grade)}.",
             )
-    return graded
+    return grades
 
 
 def compute_verdicts(shard: Shard[parameters.VerdictParameters], context: Context) -> Output:
@@ -234,15 +230,16 @@ def compute_verdicts(shard: Shard[parameters.VerdictParameters], context: Contex
     reference = shard.parameters.grader
     assert reference is not None
     questions = {question.id: question for question in context.questions(shard.parameters.data)}
-    graded = context.table(shard, "graded", "trajectories")
-    asked = graded["verdict"].isin(UNDECIDED) | (not context.grader(reference).undecided_only)
+    trajectories = context.table(shard, "graded", "trajectories")
+    is_regraded = trajectories["verdict"].isin(UNDECIDED) | (not context.grader(reference).undecided_only)
     requests = [
         GradingRequest(questions[row.question_id], None if pd.isna(row.answer) else row.answer, row.text)
-        for row in graded[asked].itertuples()
+        for row in trajectories[is_regraded].itertuples()
     ]
-    results = graded_by(context, reference, requests)
-    table = graded[["question_id", "trajectory", "answer", "verdict"]].assign(probability=np.nan, asked=asked)
-    table.loc[asked, "verdict"] = [result.verdict for result in results]
-    table.loc[asked, "probability"] = [result.probability for result in results]
-    table["agrees"] = (table["verdict"] == "correct") == graded["correct"]
-    return Output({"verdicts": table}, scored_tokens=sum(result.tokens for result in results))
+    grades = graded_by(context, reference, requests)
+    columns = ["question_id", "trajectory", "answer", "verdict"]
+    table = trajectories[columns].assign(probability=np.nan, asked=is_regraded)
+    table.loc[is_regraded, "verdict"] = [grade.verdict for grade in grades]
+    table.loc[is_regraded, "probability"] = [grade.probability for grade in grades]
+    table["agrees"] = (table["verdict"] == "correct") == trajectories["correct"]
+    return Output({"verdicts": table}, scored_tokens=sum(grade.tokens for grade in grades))

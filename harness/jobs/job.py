@@ -18,10 +18,8 @@ from prmcal.harness.storage.store import ArtifactRef, content_key
 TUNING = "tuning_"
 """The beginning of the roles of inputs that belong to the calibration questions."""
 
-
 TEXTS = "texts"
 """The role of the trajectories whose hidden states a calibrator reads, if they are computed and not stored."""
-
 
 P_co = TypeVar("P_co", bound=Parameters, covariant=True)
 
@@ -110,8 +108,8 @@ class Labels:
     split: str = ""
 
     def __str__(self) -> str:
-        parts = (self.llm, self.prm, self.calibrator, self.dataset and f"{self.dataset}/{self.split}")
-        return ", ".join(part for part in parts if part)
+        names = (self.llm, self.prm, self.calibrator, self.dataset and f"{self.dataset}/{self.split}")
+        return ", ".join(name for name in names if name)
 
 
 @dataclass(frozen=True, slots=True)

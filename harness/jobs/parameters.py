@@ -75,7 +75,7 @@ class Parameters:
     @property
     def size(self) -> int:
         """The amount of work, compared with shards of the same kind: questions x trajectories x follow-ups."""
-        ranges = [each for each in vars(self).values() if isinstance(each, range)]
+        ranges = [value for value in vars(self).values() if isinstance(value, range)]
         return math.prod(map(len, [self.data.questions, *ranges]))
 
     def stored(self) -> dict[str, Any]:
@@ -83,19 +83,19 @@ class Parameters:
 
         Those without a value are left out.
         """
-        found: dict[str, Any] = {}
+        stored_fields: dict[str, Any] = {}
         for name, value in vars(self).items():
             if value is None:
                 continue
             if isinstance(value, QuestionSlice):
-                found |= {
+                stored_fields |= {
                     "dataset": plain_data(value.dataset),
                     "split": value.split,
                     "questions": plain_data(value.questions),
                 }
             else:
-                found[name] = plain_data(value)
-        return found
+                stored_fields[name] = plain_data(value)
+        return stored_fields
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -354,7 +354,7 @@ class SearchResultsParameters(MeasuringParameters):
 
 
 KINDS_OF_JOBS: dict[str, tuple[type[Parameters], str]] = {
-    each.kind: (each, module)
+    cls.kind: (cls, module)
     for module, classes in {
         "rollout": (RolloutParameters, FollowUpParameters),
         "grading": (
@@ -368,7 +368,7 @@ KINDS_OF_JOBS: dict[str, tuple[type[Parameters], str]] = {
         "strategy": (StrategyParameters, SearchResultsParameters),
         "curves": (CurvesParameters, LeagueParameters),
     }.items()
-    for each in classes
+    for cls in classes
 }
 """The kinds of jobs: their parameters, and the module that computes them."""
 
@@ -378,7 +378,7 @@ def plain_data(value: Any) -> Any:
     if isinstance(value, range):
         return [value.start, value.stop]
     if isinstance(value, tuple):
-        return [plain_data(each) for each in value]
+        return [plain_data(member) for member in value]
     if is_dataclass(value):
-        return {each.name: plain_data(getattr(value, each.name)) for each in fields(value)}
+        return {field.name: plain_data(getattr(value, field.name)) for field in fields(value)}
     return value

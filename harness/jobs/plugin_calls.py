@@ -46,9 +46,9 @@ def plugin_guard(kind: str, name: str, action: str) -> Iterator[None]:
         else:
             final = kind not in _WITH_MODELS or isinstance(error, (*_MISTAKES, StorageError))
             failed, message = FaultyPluginError if final else ModelBrokenError, message_of(error)
-        named = failed(f"The {kind} '{name}' failed to {action}: {message}")
-        named.plugin = f"{kind}:{name}"
-        raise named from error
+        named_error = failed(f"The {kind} '{name}' failed to {action}: {message}")
+        named_error.plugin = f"{kind}:{name}"
+        raise named_error from error
 
 
 def checked_scores(prm: PRM, requests: Sequence[ScoringRequest]) -> list[list[PrefixScores]]:
@@ -56,13 +56,13 @@ def checked_scores(prm: PRM, requests: Sequence[ScoringRequest]) -> list[list[Pr
 
     Raises a FaultyPluginError if a result is outside the contract, such as NaN.
     """
-    found = patiently(prm, lambda: prm.score_batch(list(requests)))
-    require_length(found, len(requests), "lists of scores")
-    for request, scores in zip(requests, found, strict=True):
-        require_length(scores, len(request.trajectories), "scored trajectories")
-        for trajectory, each in zip(request.trajectories, scores, strict=True):
-            check_scores(each, len(trajectory))
-    return found
+    scores_of_requests = patiently(prm, lambda: prm.score_batch(list(requests)))
+    require_length(scores_of_requests, len(requests), "lists of scores")
+    for request, request_scores in zip(requests, scores_of_requests, strict=True):
+        require_length(request_scores, len(request.trajectories), "scored trajectories")
+        for trajectory, scores in zip(request.trajectories, request_scores, strict=True):
+            check_scores(scores, len(trajectory))
+    return scores_of_requests
 
 
 def checked_rewards(calibrator: Calibrator, features: Any, levels: Sequence[float]) -> Floats:
@@ -70,8 +70,8 @@ def checked_rewards(calibrator: Calibrator, features: Any, levels: Sequence[floa
 
     Raises a FaultyPluginError if they are outside the contract: their shape, their range or their order.
     """
-    own = tuple(levels) == tuple(calibrator.levels)
-    found = calibrator.predict(features) if own else calibrator.predict_at(features, levels)
-    rewards = np.asarray(found, dtype=np.float64)
+    has_levels = tuple(levels) == tuple(calibrator.levels)
+    predicted = calibrator.predict(features) if has_levels else calibrator.predict_at(features, levels)
+    rewards = np.asarray(predicted, dtype=np.float64)
     check_rewards(rewards, len(features), len(levels))
     return rewards

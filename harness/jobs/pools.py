@@ -29,13 +29,13 @@ class QuestionAxis:
     def of(cls, questions: Sequence[Question], ids: NDArray[Any]) -> Self:
         """Return the axis of the questions with these ids."""
         levels = {question.id: question.level for question in questions}
-        return cls(ids, np.array([levels[each] for each in ids], dtype=object))
+        return cls(ids, np.array([levels[question_id] for question_id in ids], dtype=object))
 
     @property
     def known_levels(self) -> list[Level]:
         """The levels that occur: numbers, then words."""
-        levels: set[Level] = {each for each in self.question_levels if each is not None}
-        return sorted(levels, key=lambda each: (0, each, "") if not isinstance(each, str) else (1, 0, each))
+        levels: set[Level] = {level for level in self.question_levels if level is not None}
+        return sorted(levels, key=lambda level: (0, level, "") if not isinstance(level, str) else (1, 0, level))
 
     def by_difficulty(self) -> list[tuple[Level | None, Bools]]:
         """Select all questions (None), then those of each difficulty that is known."""
@@ -56,9 +56,9 @@ class QuestionAxis:
 
 def level_column(levels: Sequence[Level | None] | NDArray[np.object_]) -> pd.api.extensions.ExtensionArray:
     """Return levels as a column: of whole numbers if all are, or else of texts."""
-    if all(isinstance(each, int | None) for each in levels):
+    if all(isinstance(level, int | None) for level in levels):
         return pd.array(levels, dtype="Int32")
-    return pd.array([None if each is None else str(each) for each in levels], dtype="string")
+    return pd.array([None if level is None else str(level) for level in levels], dtype="string")
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,10 +116,8 @@ def scored_tokens(shard: Shard[Parameters], context: Context, axis: QuestionAxis
     return context.made_of(shard, "score", "scored_tokens", _mean_tokens, axis.question_ids)
 
 
-def _mean_tokens(read: pd.DataFrame, question_ids: NDArray[Any]) -> Floats:
-    means = read.groupby("question_id")["tokens"].mean()
-    tokens: Floats = means.reindex(question_ids).to_numpy(np.float64)
-    return tokens
+def _mean_tokens(scored: pd.DataFrame, question_ids: NDArray[Any]) -> Floats:
+    return np.asarray(scored.groupby("question_id")["tokens"].mean().reindex(question_ids), dtype=np.float64)
 
 
 def last_scores(shard: Shard[Parameters], context: Context) -> Floats:
@@ -135,9 +133,8 @@ def scores_of_whole(rewards: pd.DataFrame, trajectories: int | None = None) -> F
     ordered = rewards.sort_values("step")
     if trajectories is not None:
         ordered = ordered[ordered["trajectory"] < trajectories]
-    whole = ordered.drop_duplicates(["question_id", "trajectory"], keep="last")
-    scores: Floats = _matrix(whole, "logit").to_numpy(dtype=np.float64)
-    return scores
+    last_rows = ordered.drop_duplicates(["question_id", "trajectory"], keep="last")
+    return np.asarray(_matrix(last_rows, "logit"), dtype=np.float64)
 
 
 def _matrix(table: pd.DataFrame, column: str) -> pd.DataFrame:
@@ -194,14 +191,12 @@ def bare_rewards(rewards: pd.DataFrame, question_ids: NDArray[Any]) -> Floats:
     Levels ascend. A reward is NaN where the question is too long for the PRM.
     """
     bare = rewards[rewards["step"] == 0]
-    first = bare.groupby(["question_id", "level"])["reward"].first().unstack()
-    every = first.reindex(index=question_ids, columns=levels_of(rewards))
-    found: Floats = every.to_numpy(np.float64)
-    return found
+    table = bare.groupby(["question_id", "level"])["reward"].first().unstack()
+    return np.asarray(table.reindex(index=question_ids, columns=levels_of(rewards)), dtype=np.float64)
 
 
 def success_rates(successes: pd.DataFrame, axis: QuestionAxis) -> Floats:
-    """Return the share of correct ones among the follow-ups of each bare question of `axis`; NaN where there are none.
+    """Return the share of correct follow-ups of each bare question of `axis`; NaN where there are none.
 
     `successes` has one row for each prefix and block of follow-ups. Those at step 0 of all measured trajectories are
     summed, since the bare question is their common prefix. They are not the trajectories of the pool, on which a
@@ -209,8 +204,7 @@ def success_rates(successes: pd.DataFrame, axis: QuestionAxis) -> Floats:
     """
     bare = successes[successes["step"] == 0]
     sums = bare.groupby("question_id")[["successes", "follow_ups"]].sum().reindex(axis.question_ids)
-    rates: Floats = (sums["successes"] / sums["follow_ups"]).to_numpy(np.float64)
-    return rates
+    return np.asarray(sums["successes"] / sums["follow_ups"], dtype=np.float64)
 
 
 def levels_of(rewards: pd.DataFrame) -> tuple[float, ...]:
@@ -220,10 +214,10 @@ def levels_of(rewards: pd.DataFrame) -> tuple[float, ...]:
 
 def _step_scores(table: pd.DataFrame, trajectories: GradedTrajectories) -> Floats:
     """Return logits of prefixes by question, trajectory and step; NaN where there is none."""
-    kept = table[table["trajectory"] < trajectories.correct.shape[1]]
-    rows = np.searchsorted(trajectories.question_ids, kept["question_id"].to_numpy())
-    steps = kept["step"].to_numpy(np.int64)
+    pool_rows = table[table["trajectory"] < trajectories.correct.shape[1]]
+    rows = np.searchsorted(trajectories.question_ids, pool_rows["question_id"].to_numpy())
+    steps = pool_rows["step"].to_numpy(np.int64)
     longest = int(steps.max(initial=0))
-    found = np.full((*trajectories.correct.shape, longest + 1), np.nan)
-    found[rows, kept["trajectory"].to_numpy(np.int64), steps] = kept["logit"].to_numpy(np.float64)
-    return found
+    scores = np.full((*trajectories.correct.shape, longest + 1), np.nan)
+    scores[rows, pool_rows["trajectory"].to_numpy(np.int64), steps] = pool_rows["logit"].to_numpy(np.float64)
+    return scores

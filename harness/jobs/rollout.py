@@ -18,7 +18,7 @@ from prmcal.harness.jobs import parameters
 from prmcal.harness.jobs.context import Context, Output
 from prmcal.harness.jobs.job import Shard
 from prmcal.harness.jobs.plugin_calls import plugin_guard
-from prmcal.harness.jobs.stepping import stored
+from prmcal.harness.jobs.stepping import stored_completions
 from prmcal.harness.storage.store import content_key, seed_from_key
 from prmcal.registry.contracts.data import Completion, FinishReason, GenerationRequest, Prefix
 from prmcal.registry.grading.extraction import BOXED, Ways, find_answer
@@ -94,18 +94,18 @@ def compute_rollout(shard: Shard[parameters.RolloutParameters], context: Context
 
 def compute_follow_ups(shard: Shard[parameters.FollowUpParameters], context: Context) -> Output:
     """Return the follow-ups of the prefixes that are not finished, each distinct prefix once."""
-    given, block = shard.parameters, shard.parameters.follow_ups
-    questions = {question.id: question.text for question in context.questions(given.data)}
+    parameters, block = shard.parameters, shard.parameters.follow_ups
+    questions = {question.id: question.text for question in context.questions(parameters.data)}
     prefixes = {
         (prefix.question_id, prefix.key): prefix
-        for prefix in measured_prefixes(context.table(shard, "rollout", "texts"), given)
-        if prefix.outcome(block.stop) is None and _wanted(prefix, given.answers)
+        for prefix in measured_prefixes(context.table(shard, "rollout", "texts"), parameters)
+        if prefix.outcome(block.stop) is None and _is_followed_up(prefix, parameters.answers)
     }
     ordered = [prefixes[key] for key in sorted(prefixes)]
     drawing = Drawing(shard, context, block)
-    drawn = drawing.draw(
-        [(Prefix(questions[each.question_id], each.steps), None if each.step else each.trajectory) for each in ordered]
-    )
+    texts = [Prefix(questions[prefix.question_id], prefix.steps) for prefix in ordered]
+    owners = [None if prefix.step else prefix.trajectory for prefix in ordered]
+    drawn = drawing.draw(list(zip(texts, owners, strict=True)))
     rows = [
         {
             "question_id": prefix.question_id,
@@ -122,20 +122,20 @@ def compute_follow_ups(shard: Shard[parameters.FollowUpParameters], context: Con
     return drawing.output("follow_ups", table.astype({"question_id": "str", "prefix": "str"}))
 
 
-def _wanted(prefix: PrefixOfTrajectory, answers: Ways | None) -> bool:
+def _is_followed_up(prefix: PrefixOfTrajectory, answers: Ways | None) -> bool:
     if answers is None:
         return not prefix.finished()
     return prefix.finished() and not prefix.finished(answers)
 
 
 def measured_prefixes(
-    texts: pd.DataFrame, given: parameters.FollowUpParameters | parameters.SuccessParameters
+    texts: pd.DataFrame, parameters: parameters.FollowUpParameters | parameters.SuccessParameters
 ) -> Iterator[PrefixOfTrajectory]:
     """Yield the prefixes whose success rates are measured, of the trajectories that the parameters name."""
-    for row in texts[texts["trajectory"] < given.trajectories.stop].itertuples():
+    for row in texts[texts["trajectory"] < parameters.trajectories.stop].itertuples():
         steps: tuple[str, ...] = split_steps(row.text)
         correct = None if pd.isna(row.correct) else bool(row.correct)
-        for step in chosen_prefixes(len(steps), given.most_prefixes, given.first_prefixes):
+        for step in chosen_prefixes(len(steps), parameters.most_prefixes, parameters.first_prefixes):
             yield PrefixOfTrajectory(
                 row.question_id, row.trajectory, step, steps[:step], step == len(steps), row.finish_reason, correct
             )
@@ -176,7 +176,7 @@ class Drawing:
         self, shard: Shard[parameters.RolloutParameters | parameters.FollowUpParameters], context: Context, block: range
     ) -> None:
         self._shard, self._context, self._block = shard, context, block
-        self._asked = math.ceil(len(block) * (shard.parameters.prefer_answered or 1))
+        self._draws = math.ceil(len(block) * (shard.parameters.prefer_answered or 1))
         self._samples = self._tokens = 0
 
     def draw(self, prefixes: Sequence[tuple[Prefix, int | None]]) -> list[tuple[str, list[Completion]]]:
@@ -186,17 +186,16 @@ class Drawing:
         more completions are sampled than kept, those with a boxed answer are kept first.
         """
         requests = [self._request(prefix, trajectory) for prefix, trajectory in prefixes]
-        taken = self._taken(set(requests))
-        missing = {
-            request: prefix for request, (prefix, _) in zip(requests, prefixes, strict=True) if request not in taken
-        }
+        completions_of = self._reused(set(requests))
+        prefix_of = {request: prefix for request, (prefix, _) in zip(requests, prefixes, strict=True)}
+        missing = {request: prefix for request, prefix in prefix_of.items() if request not in completions_of}
         for request, completions in zip(missing, self._sampled(missing), strict=True):
-            if self._asked > len(self._block):
-                completions = sorted(completions, key=lambda drawn: find_answer(drawn.text) is None)
-            taken[request] = completions
+            if self._draws > len(self._block):
+                completions = sorted(completions, key=lambda completion: find_answer(completion.text) is None)
+            completions_of[request] = completions
             self._samples += len(completions)
-            self._tokens += sum(drawn.tokens for drawn in completions)
-        return [(request, taken[request][: len(self._block)]) for request in requests]
+            self._tokens += sum(completion.tokens for completion in completions)
+        return [(request, completions_of[request][: len(self._block)]) for request in requests]
 
     def output(self, name: str, table: pd.DataFrame) -> Output:
         """Return the output of the shard, with what was sampled and not what was taken over."""
@@ -205,28 +204,26 @@ class Drawing:
     def _request(self, prefix: Prefix, trajectory: int | None) -> str:
         return request_key(self._shard.ref.kind, self._shard.identity, self._block, prefix, trajectory)
 
-    def _taken(self, requests: set[str]) -> dict[str, list[Completion]]:
+    def _reused(self, requests: set[str]) -> dict[str, list[Completion]]:
         """Return the completions that other shards have for some requests."""
-        taken: dict[str, list[Completion]] = {}
+        completions_of: dict[str, list[Completion]] = {}
         for ref in self._shard.reuses:
             with suppress(DataError):  # It failed, or is damaged.
                 table = self._context.store.table([ref], TEXT_TABLES[ref.kind])
-                for row in table[table[REQUEST].isin(requests - taken.keys())].to_dict("records"):
-                    taken.setdefault(row[REQUEST], []).append(completion_of(row))
-        return taken
+                for row in table[table[REQUEST].isin(requests - completions_of.keys())].to_dict("records"):
+                    completions_of.setdefault(row[REQUEST], []).append(completion_of(row))
+        return completions_of
 
     def _sampled(self, prefixes: Mapping[str, Prefix]) -> list[list[Completion]]:
         """Sample completions of prefixes, by their requests. Their steps are those of the LLM's own splitting."""
         if not prefixes:
             return []
-        given = self._shard.parameters
-        requests = [
-            GenerationRequest(prefix, self._asked, seed_from_key(request)) for request, prefix in prefixes.items()
-        ]
-        with plugin_guard("llm", given.llm.name, "generate"):
-            llm = self._context.llm(given.llm)
-            completions = patiently(llm, lambda: llm.generate_batch(requests, given.sampling))
-            return stored(llm, [(each.prefix, each.n) for each in requests], completions)
+        parameters = self._shard.parameters
+        requests = [GenerationRequest(prefix, self._draws, seed_from_key(key)) for key, prefix in prefixes.items()]
+        with plugin_guard("llm", parameters.llm.name, "generate"):
+            llm = self._context.llm(parameters.llm)
+            completions = patiently(llm, lambda: llm.generate_batch(requests, parameters.sampling))
+            return stored_completions(llm, [(request.prefix, request.n) for request in requests], completions)
 
 
 def request_key(

@@ -34,33 +34,33 @@ def compute_score(shard: Shard[parameters.ScoreParameters], context: Context) ->
     requests = scoring_requests(context, shard.parameters.data, trajectories)
     groups = list(trajectories.groupby("question_id", sort=False))
     with plugin_guard("prm", prm.name, "score"):
-        scored = checked_scores(context.prm(prm), list(requests.values()))
-    places = [
-        (key, trajectory, each)
-        for (key, group), scores in zip(groups, scored, strict=True)
-        for trajectory, each in zip(group["trajectory"], scores, strict=True)
+        scores_of_questions = checked_scores(context.prm(prm), list(requests.values()))
+    scored = [
+        (key, trajectory, scores)
+        for (key, group), question_scores in zip(groups, scores_of_questions, strict=True)
+        for trajectory, scores in zip(group["trajectory"], question_scores, strict=True)
     ]
     # Tokens that the trajectories of a question share are counted once.
-    read = [(key, trajectory, each.tokens) for key, trajectory, each in places]
-    tokens = pd.DataFrame(read, columns=["question_id", "trajectory", "tokens"])
+    token_counts = [(key, trajectory, scores.tokens) for key, trajectory, scores in scored]
+    tokens = pd.DataFrame(token_counts, columns=["question_id", "trajectory", "tokens"])
     tokens = tokens.astype({"trajectory": "int32", "tokens": "int32"})
-    total = sum(count for _, _, count in read)
-    return Output({"rewards": _rewards(places), "scored_tokens": tokens}, scored_tokens=total)
+    total = sum(count for _, _, count in token_counts)
+    return Output({"rewards": _rewards(scored), "scored_tokens": tokens}, scored_tokens=total)
 
 
-def _rewards(places: Sequence[_Place]) -> pd.DataFrame:
+def _rewards(scored: Sequence[_Place]) -> pd.DataFrame:
     """Return one row for each prefix.
 
     It is built from whole columns: one table for each trajectory would take as long as a small PRM.
     """
-    prefixes = [len(each.logit) for _, _, each in places]
+    prefixes = [len(scores.logit) for _, _, scores in scored]
     return pd.DataFrame(
         {
-            "question_id": np.repeat([key for key, _, _ in places], prefixes),
-            "trajectory": np.repeat(np.array([number for _, number, _ in places], dtype=np.int32), prefixes),
+            "question_id": np.repeat([key for key, _, _ in scored], prefixes),
+            "trajectory": np.repeat(np.array([number for _, number, _ in scored], dtype=np.int32), prefixes),
             "step": np.concatenate([np.arange(count, dtype=np.int32) for count in prefixes]),
-            "logit": np.concatenate([np.asarray(each.logit, dtype=np.float32) for _, _, each in places]),
-            "reward": np.concatenate([np.asarray(each.reward, dtype=np.float64) for _, _, each in places]),
-            "over_long": np.concatenate([np.asarray(each.over_long, dtype=bool) for _, _, each in places]),
+            "logit": np.concatenate([np.asarray(scores.logit, dtype=np.float32) for _, _, scores in scored]),
+            "reward": np.concatenate([np.asarray(scores.reward, dtype=np.float64) for _, _, scores in scored]),
+            "over_long": np.concatenate([np.asarray(scores.over_long, dtype=bool) for _, _, scores in scored]),
         }
     )

@@ -68,7 +68,7 @@ class Beam:
     @property
     def rank(self) -> tuple[float, float]:
         """Sort key: the best prefix is first; prefixes that are too long are last."""
-        reward, logit = (-np.inf if np.isnan(each) else each for each in (self.ranked_by, self.logit))
+        reward, logit = (-np.inf if np.isnan(value) else value for value in (self.ranked_by, self.logit))
         return -reward, -logit
 
 
@@ -77,7 +77,7 @@ class Searched:
     """The search of one question."""
 
     question: Question
-    kept: list[Beam] = field(default_factory=list)
+    beams: list[Beam] = field(default_factory=list)
     finished: list[Beam] = field(default_factory=list)
     """The prefixes that are kept, and all prefixes that were ever finished, also those that were pruned. Both lists
     begin with the best."""
@@ -94,12 +94,12 @@ class Searched:
     @property
     def live(self) -> bool:
         """Tells whether one of the kept prefixes is unfinished."""
-        return not all(beam.finished for beam in self.kept)
+        return not all(beam.finished for beam in self.beams)
 
     @property
     def answer(self) -> Beam:
         """The best of the kept prefixes."""
-        return self.kept[0]
+        return self.beams[0]
 
 
 @dataclass(frozen=True)
@@ -124,87 +124,87 @@ class BeamSearch:
 
     def run(self, questions: Sequence[Question]) -> list[Searched]:
         """Search all questions."""
-        found = [Searched(question) for question in questions]
-        going, candidates = found, self._first(found)
-        while going:
+        searches = [Searched(question) for question in questions]
+        live, candidates = searches, self._first_candidates(searches)
+        while live:
             for step in range(self.strategy.every):
-                self._lengthen(going, candidates, step)
-            scored = self._scored(going, candidates)
-            for each, beams in zip(going, scored, strict=True):
-                each.rounds += 1
-                self._choose(each, beams)
-            going = [each for each in going if each.live]
-            candidates = self._expanded(going)
-        return found
+                self._lengthen(live, candidates, step)
+            scored_beams = self._score(live, candidates)
+            for search, beams in zip(live, scored_beams, strict=True):
+                search.rounds += 1
+                self._choose(search, beams)
+            live = [search for search in live if search.live]
+            candidates = self._candidates(live)
+        return searches
 
-    def _first(self, found: Sequence[Searched]) -> list[list[Beam]]:
+    def _first_candidates(self, searches: Sequence[Searched]) -> list[list[Beam]]:
         """Return the candidates of the first round: copies of the bare question."""
         strategy = self.strategy
         if strategy.first == "full":
-            return [[Beam()] * (strategy.width * strategy.expansions) for _ in found]
-        for each, (bare,) in zip(found, self._scored(found, [[Beam()] for _ in found]), strict=True):
+            return [[Beam()] * (strategy.width * strategy.expansions) for _ in searches]
+        for search, (bare,) in zip(searches, self._score(searches, [[Beam()] for _ in searches]), strict=True):
             copies = [bare] * strategy.width
-            each.kept = copies[: self._number_kept(copies)]
-        return self._expanded(found)
+            search.beams = copies[: self._number_kept(copies)]
+        return self._candidates(searches)
 
-    def _expanded(self, going: Sequence[Searched]) -> list[list[Beam]]:
+    def _candidates(self, searches: Sequence[Searched]) -> list[list[Beam]]:
         """Return the candidates before their new step: each unfinished kept prefix, once for each continuation."""
         candidates = []
-        for each in going:
-            rewards = np.array([beam.reward for beam in each.kept])
+        for search in searches:
+            rewards = np.array([beam.reward for beam in search.beams])
             times = int(np.clip(self.strategy.expand(rewards, self.target), 1, self.strategy.expansions))
-            candidates.append([beam for beam in each.kept if not beam.finished for _ in range(times)])
+            candidates.append([beam for beam in search.beams if not beam.finished for _ in range(times)])
         return candidates
 
-    def _lengthen(self, going: Sequence[Searched], candidates: list[list[Beam]], step: int) -> None:
+    def _lengthen(self, searches: Sequence[Searched], candidates: list[list[Beam]], step: int) -> None:
         """Sample one more step of every unfinished candidate, in one call for all questions.
 
         `step` counts the steps of this round.
         """
         places: list[tuple[int, list[int]]] = []
         requests = []
-        for index, (each, beams) in enumerate(zip(going, candidates, strict=True)):
+        for index, (search, beams) in enumerate(zip(searches, candidates, strict=True)):
             for number, (steps, members) in enumerate(_by_steps(beams)):
-                each.generations += len(members)
-                key = content_key([self.seed, each.question.text, each.rounds, step, number])
-                prefix = Prefix(each.question.text, steps)
+                search.generations += len(members)
+                key = content_key([self.seed, search.question.text, search.rounds, step, number])
+                prefix = Prefix(search.question.text, steps)
                 requests.append(GenerationRequest(prefix, len(members), seed_from_key(key)))
                 places.append((index, members))
         sampling = replace(self.sampling, max_tokens=self.strategy.step_tokens or self.sampling.max_tokens)
         with plugin_guard("llm", self.llm.plugin_name, "generate"):
-            drawn = next_steps(self.llm, requests, sampling)
+            completions_of = next_steps(self.llm, requests, sampling)
         context = self.strategy.context_tokens
         limits = context or self.sampling.max_tokens, self.strategy.most_steps, context is not None
-        for (index, members), completions in zip(places, drawn, strict=True):
-            each = going[index]
-            each.prefill_tokens += completions[0].prompt_tokens
+        for (index, members), completions in zip(places, completions_of, strict=True):
+            search = searches[index]
+            search.prefill_tokens += completions[0].prompt_tokens
             for member, completion in zip(members, completions, strict=True):
-                each.generated_tokens += completion.tokens
+                search.generated_tokens += completion.tokens
                 candidates[index][member] = lengthened(candidates[index][member], completion, *limits)
 
-    def _scored(self, going: Sequence[Searched], candidates: Sequence[Sequence[Beam]]) -> list[list[Beam]]:
+    def _score(self, searches: Sequence[Searched], candidates: Sequence[Sequence[Beam]]) -> list[list[Beam]]:
         """Score the candidates, in one call of the PRM and one call of the calibrator for all questions."""
         distinct = [tuple(dict.fromkeys(beam.steps for beam in beams)) for beams in candidates]
         requests = [
-            ScoringRequest(each.question.text, steps, whole_only=True)
-            for each, steps in zip(going, distinct, strict=True)
+            ScoringRequest(search.question.text, steps, whole_only=True)
+            for search, steps in zip(searches, distinct, strict=True)
         ]
         with plugin_guard("prm", self.prm.plugin_name, "score"):
             prefixes, logits, tokens = (self._read_states if self.from_states else self._read_scores)(requests)
-        for each, count in zip(going, tokens, strict=True):
-            each.scored_tokens += count
+        for search, count in zip(searches, tokens, strict=True):
+            search.scored_tokens += count
         with plugin_guard("calibrator", "of the search", "predict"):  # It may use the model of the PRM.
             medians, rewards = self.calibrate(prefixes, logits)
         ranked_by = medians if self.strategy.rank == "calibrated" else expit(logits)
         values = iter(zip(ranked_by, rewards, logits, strict=True))
-        known = [{steps: next(values) for steps in of_question} for of_question in distinct]
+        scores = [{steps: next(values) for steps in of_question} for of_question in distinct]
         return [
             [
                 replace(beam, ranked_by=float(by), reward=float(reward), logit=float(logit))
                 for beam in beams
                 for by, reward, logit in [of_question[beam.steps]]
             ]
-            for beams, of_question in zip(candidates, known, strict=True)
+            for beams, of_question in zip(candidates, scores, strict=True)
         ]
 
     def _read_scores(self, requests: Sequence[ScoringRequest]) -> tuple[list[Prefix], Floats, list[int]]:
@@ -225,15 +225,15 @@ class BeamSearch:
         states = HiddenStates.concatenate([forest[-1:] for forest in forests])
         return states, logits, [int(counts.sum()) for counts in tokens]
 
-    def _choose(self, each: Searched, scored: Sequence[Beam]) -> None:
+    def _choose(self, search: Searched, candidates: Sequence[Beam]) -> None:
         """Rank the new candidates together with finished prefixes, and keep the best."""
-        kept = [old for old in each.kept if old.finished]
-        again = each.finished if self.strategy.finished == "kept" else kept
+        finished = [old for old in search.beams if old.finished]
+        competing = search.finished if self.strategy.finished == "kept" else finished
         # Python's sort is stable: among equal candidates the earlier one is first.
-        ranked = sorted([*again, *scored], key=lambda beam: beam.rank)
-        ended = [beam for beam in scored if beam.finished]
-        each.finished = sorted([*each.finished, *ended], key=lambda beam: beam.rank)
-        each.kept = ranked[: self._number_kept(ranked)]
+        ranked = sorted([*competing, *candidates], key=lambda beam: beam.rank)
+        newly_finished = [beam for beam in candidates if beam.finished]
+        search.finished = sorted([*search.finished, *newly_finished], key=lambda beam: beam.rank)
+        search.beams = ranked[: self._number_kept(ranked)]
 
     def _number_kept(self, candidates: Sequence[Beam]) -> int:
         rewards = np.array([beam.reward for beam in candidates])
@@ -250,8 +250,8 @@ def lengthened(
     """
     added = split_steps(completion.text)
     steps, drawn, tokens = beam.steps + added, beam.drawn + 1, beam.tokens + completion.tokens
-    found = find_answer(join_steps(added), whole=False)
-    answered = found is not None and not in_thought(join_steps(steps))
+    answer = find_answer(join_steps(added), whole=False)
+    answered = answer is not None and not in_thought(join_steps(steps))
     length = max(tokens, completion.prompt_tokens + completion.tokens) if with_prompt else tokens
     ended = completion.finish_reason != "stop" or length >= most_tokens or drawn >= most_steps
     return Beam(steps, drawn, tokens, answered or ended)
@@ -271,35 +271,36 @@ _MEDIAN = 0.5
 
 def compute_search(shard: Shard[SearchParameters], context: Context) -> Output:
     """Return the chosen solution of each question with its costs, and all solutions that were finished."""
-    given = shard.parameters
-    llm = context.llm(given.llm, beside=True)
-    prm = context.prm(given.prm, beside=True)
-    questions = context.questions(given.data)
-    with plugin_guard("strategy", given.strategy.name, "search"):
-        strategy = given.strategy.build(strategies)
+    parameters = shard.parameters
+    llm = context.llm(parameters.llm, beside=True)
+    prm = context.prm(parameters.prm, beside=True)
+    questions = context.questions(parameters.data)
+    with plugin_guard("strategy", parameters.strategy.name, "search"):
+        strategy = parameters.strategy.build(strategies)
         assert isinstance(strategy, SearchStrategy)
-        fitted = None if given.calibrator is None else context.fitted(shard, given.calibrator)
-        calibrate = calibrating(fitted, prm, given.level)
-        from_states = fitted is not None and fitted.reads == "hidden"
-        search = BeamSearch(llm, prm, strategy, calibrate, given.sampling, given.target, _seed(shard), from_states)
-        searched = search.run(questions)
+        calibrator = None if parameters.calibrator is None else context.fitted_calibrator(shard, parameters.calibrator)
+        calibrate = calibrating(calibrator, prm, parameters.level)
+        from_states = calibrator is not None and calibrator.reads == "hidden"
+        sampling, target = parameters.sampling, parameters.target
+        beam_search = BeamSearch(llm, prm, strategy, calibrate, sampling, target, _seed(shard), from_states)
+        searched = beam_search.run(questions)
     counts = dict.fromkeys(("steps", "finished", "rounds", "generations"), "int32")
     tokens = dict.fromkeys(("generated_tokens", "prefill_tokens", "scored_tokens"), "int64")
     rows = [
         {
-            "question_id": result.question.id,
-            "text": join_steps(result.answer.steps),
-            "steps": len(result.answer.steps),
-            "reward": result.answer.ranked_by,
-            "finished": len(result.finished),
-            "rounds": result.rounds,
-            "generations": result.generations,
-            **{name: getattr(result, name) for name in tokens},
+            "question_id": search.question.id,
+            "text": join_steps(search.answer.steps),
+            "steps": len(search.answer.steps),
+            "reward": search.answer.ranked_by,
+            "finished": len(search.finished),
+            "rounds": search.rounds,
+            "generations": search.generations,
+            **{name: getattr(search, name) for name in tokens},
         }
-        for result in searched
+        for search in searched
     ]
     frame = pd.DataFrame(rows).astype({**counts, **tokens})
-    finished = [(result.question.id, join_steps(beam.steps)) for result in searched for beam in result.finished]
+    finished = [(search.question.id, join_steps(beam.steps)) for search in searched for beam in search.finished]
     return Output(
         {"searched": frame, "finished": pd.DataFrame(finished, columns=["question_id", "text"], dtype="str")},
         samples=int(frame["generations"].sum()),
@@ -322,9 +323,9 @@ def calibrating(calibrator: Calibrator | None, prm: PRM, level: float | None) ->
     """
     if calibrator is None:
         return lambda prefixes, logits: (expit(logits), expit(logits))
-    both = (_MEDIAN, level or _MEDIAN)
-    levels = sorted(set(both))
-    columns = [levels.index(each) for each in both]
+    two_levels = (_MEDIAN, level or _MEDIAN)
+    levels = sorted(set(two_levels))
+    columns = [levels.index(beta) for beta in two_levels]
 
     def calibrate(prefixes: Sequence[Prefix] | HiddenStates, logits: Floats) -> tuple[Floats, Floats]:
         rewards = np.full((len(logits), 2), np.nan)

@@ -24,17 +24,17 @@ def in_steps(llm: LLM, prefix: data.Prefix, completions: Sequence[data.Completio
     """
     splitting = StepSplitting.of(llm.splitting)
     thinking = starts_in_thought(llm, prefix)
-    stored = []
-    for each in completions:
-        text = without_marks(each.text)
+    converted = []
+    for completion in completions:
+        text = without_marks(completion.text)
         if thinking and not prefix.steps and not text.lstrip().startswith(THOUGHT_BEGINS):
             text = THOUGHT_BEGINS + "\n" + text.lstrip("\n")
         if splitting.changes_texts:
             text = stored_text(split_text(text, splitting, thinking, llm.count_tokens))
-        cut_off = each.finish_reason == "length" and in_thought(text_so_far(prefix.steps) + text)
-        reason: data.FinishReason = "thought" if cut_off else each.finish_reason
-        stored.append(replace(each, text=text, finish_reason=reason))
-    return stored
+        cut_off = completion.finish_reason == "length" and in_thought(text_so_far(prefix.steps) + text)
+        reason: data.FinishReason = "thought" if cut_off else completion.finish_reason
+        converted.append(replace(completion, text=text, finish_reason=reason))
+    return converted
 
 
 def starts_in_thought(llm: LLM, prefix: data.Prefix) -> bool:
@@ -44,15 +44,17 @@ def starts_in_thought(llm: LLM, prefix: data.Prefix) -> bool:
     return llm.opens_thought(prefix.question)
 
 
-def stored(llm: LLM, asked: Sequence[tuple[data.Prefix, int]], found: Any) -> list[list[data.Completion]]:
+def stored_completions(
+    llm: LLM, requests: Sequence[tuple[data.Prefix, int]], completions_of: Any
+) -> list[list[data.Completion]]:
     """Return what an LLM gave for prefixes with the number of completions asked of each, as it is stored.
 
     Raises a FaultyPluginError unless these are as many completions, which can be stored.
     """
-    require_length(found, len(asked), "lists of completions")
-    for (_, n), drawn in zip(asked, found, strict=True):
-        check_completions(drawn, n)
-    return [in_steps(llm, prefix, drawn) for (prefix, _), drawn in zip(asked, found, strict=True)]
+    require_length(completions_of, len(requests), "lists of completions")
+    for (_, count), completions in zip(requests, completions_of, strict=True):
+        check_completions(completions, count)
+    return [in_steps(llm, prefix, texts) for (prefix, _), texts in zip(requests, completions_of, strict=True)]
 
 
 def next_steps(
@@ -67,4 +69,4 @@ def next_steps(
         return []
     until = replace(sampling, stop=tuple(dict.fromkeys([*sampling.stop, STEP_SEPARATOR])))
     completions = patiently(llm, lambda: llm.generate_batch(requests, until))
-    return stored(llm, [(each.prefix, each.n) for each in requests], completions)
+    return stored_completions(llm, [(request.prefix, request.n) for request in requests], completions)

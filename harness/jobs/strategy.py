@@ -37,8 +37,8 @@ def compute_strategy(shard: Shard[StrategyParameters], context: Context) -> Outp
         metrics["pass_at_n"] = mean_of(trajectories, answered.pass_at_samples, bounded_interval)
     if answered.order_error is not None:
         errors, ids = answered.order_error, trajectories.question_ids
-        metrics["order_error"] = lambda chosen: QuestionMean(
-            np.full(int(chosen.sum()), order_error(errors[chosen])), ids[chosen], known_interval
+        metrics["order_error"] = lambda selection: QuestionMean(
+            np.full(int(selection.sum()), order_error(errors[selection])), ids[selection], known_interval
         )
     metrics |= _costs(shard, context, trajectories, answered)
     return question_output(shard, trajectories, metrics, trajectories.correct.shape[1])
@@ -53,12 +53,12 @@ def tuned_strategy(
     if not isinstance(strategy, PoolStrategy):
         raise FaultyPluginError("it must derive from prmcal.PoolStrategy or prmcal.SearchStrategy.")
     if strategy.tuned:
-        known = pools.tuning_pool(shard, context, strategy.reads, parameters.level)
-        strategy.tune(known, setting)
+        calibration_pool = pools.tuning_pool(shard, context, strategy.reads, parameters.level)
+        strategy.tune(calibration_pool, setting)
     return strategy
 
 
-def budgets(axis: pools.QuestionAxis, answered: Answered, most: int) -> dict[str, MetricOf]:
+def budgets(axis: pools.QuestionAxis, answered: Answered, fixed_budget: int) -> dict[str, MetricOf]:
     """Return the number of samples of a strategy, and its ratio to the fixed budget N = `most`, as metrics.
 
     If the budget was estimated from other numbers of samples, it is the same for every selection of questions, and its
@@ -68,14 +68,14 @@ def budgets(axis: pools.QuestionAxis, answered: Answered, most: int) -> dict[str
 
     def budget(unit: float) -> MetricOf:
         # Intervals by the same rule are computed at once.
-        upper = bounded_interval if most == unit else partial(bounded_interval, upper=most / unit)
+        upper = bounded_interval if fixed_budget == unit else partial(bounded_interval, upper=fixed_budget / unit)
         rule = known_interval if answered.fixed else upper
         if shared is None:
             return mean_of(axis, answered.samples / unit, rule)
-        whole = QuestionMean(shared / unit, axis.question_ids, rule)
-        return lambda chosen: whole
+        pooled_mean = QuestionMean(shared / unit, axis.question_ids, rule)
+        return lambda selection: pooled_mean
 
-    return {"budget_ratio": budget(float(most)), "samples": budget(1.0)}
+    return {"budget_ratio": budget(float(fixed_budget)), "samples": budget(1.0)}
 
 
 def order_error(errors: Floats) -> float:
@@ -110,14 +110,14 @@ def _costs(
 def _tokens(axis: pools.QuestionAxis, answered: Answered, per_sample: Floats) -> MetricOf:
     """Return the mean tokens of all samples of a question as a metric, from the mean tokens of one sample."""
 
-    def metric(chosen: Bools) -> Ratio:
-        tokens = answered.samples[chosen] * per_sample[chosen]
+    def metric(selection: Bools) -> Ratio:
+        tokens = answered.samples[selection] * per_sample[selection]
         if answered.estimated_from is not None:
             # A product of two means, linearised. For a part of the questions the interval is too wide, since the
             # budget is estimated from all of them.
-            estimated = answered.estimated_from[chosen]
-            tokens = tokens + per_sample[chosen].mean() * (estimated - estimated.mean())
-        return QuestionMean(tokens, axis.question_ids[chosen], skewed_interval)
+            estimated = answered.estimated_from[selection]
+            tokens = tokens + per_sample[selection].mean() * (estimated - estimated.mean())
+        return QuestionMean(tokens, axis.question_ids[selection], skewed_interval)
 
     return metric
 
@@ -135,9 +135,9 @@ def compute_search_results(shard: Shard[SearchResultsParameters], context: Conte
     def mean(column: str, interval: IntervalRule = skewed_interval) -> MetricOf:
         return mean_of(axis, searches[column].to_numpy(np.float64), interval)
 
-    def budget_ratio(chosen: Bools) -> Ratio:
-        own, others = (table["generations"].to_numpy(np.float64)[chosen] for table in (searches, fixed))
-        return Ratio(own, others, axis.question_ids[chosen], skewed_interval)
+    def budget_ratio(selection: Bools) -> Ratio:
+        counts, fixed_counts = (table["generations"].to_numpy(np.float64)[selection] for table in (searches, fixed))
+        return Ratio(counts, fixed_counts, axis.question_ids[selection], skewed_interval)
 
     metrics = {
         "accuracy": mean("correct", bounded_interval),

@@ -149,10 +149,10 @@ def _checked_artifacts(store: Store, plan: Plan) -> dict[ArtifactRef, Manifest]:
         names = dict(zip(refs, pool.map(lambda ref: list(_names_in(store.folder(ref))), refs), strict=True))
     manifests = store.manifests(refs)
     for ref in refs:
-        manifest, needed = manifests.get(ref), {f"{table}.parquet" for table in _NEEDED.get(ref.kind, ())}
+        manifest, needed_tables = manifests.get(ref), {f"{table}.parquet" for table in _NEEDED.get(ref.kind, ())}
         if manifest is None or {*manifest.files, MANIFEST_FILE} != set(names[ref]):
             raise DataError(f"The artifact {store.folder(ref)} does not have the files of its manifest. {ADVICE}")
-        if not needed <= manifest.files.keys():
+        if not needed_tables <= manifest.files.keys():
             raise DataError(f"The artifact {store.folder(ref)} lacks a table. {ADVICE}")
     tables = [store.folder(ref) / name for ref in refs for name in names[ref] if name.endswith(".parquet")]
     try:

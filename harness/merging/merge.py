@@ -87,19 +87,19 @@ def _record(union: Union) -> RunRecord:
     unique = list({content_key(grid): grid for grid in grids}.values())
     # No grid can have this name, because it contains a space. So no run can claim the folder.
     names = " and ".join(dict.fromkeys(grid["name"] for grid in unique))
-    last = max(run.finished_at or run.started_at for run in records.values())
+    end = max(run.finished_at or run.started_at for run in records.values())
     return RunRecord(
         grid=unique[0] if len(unique) == 1 else {"name": f"merge of {names}", "grids": unique},
         plugin_files=[],
         run_id=content_key(list(records))[:12],
-        started_at=last,
-        finished_at=last,
+        started_at=end,
+        finished_at=end,
         sources=list(records.values()),
     )
 
 
 def _take_over(old: Path, new: Path) -> None:
-    """Make all other files of a folder appear in the one that replaces it, such as its log and earlier artifacts."""
+    """Link all other files of a folder, such as its log, into the folder that replaces it."""
     written = {run_folder.LOCK_FILE, run_folder.RECORD_FILE, run_folder.PLAN_FILE, run_folder.FAILURES_FILE}
     written |= {run_folder.database_path(old).name, run_folder.published_path(old).name}
     for path in old.rglob("*"):

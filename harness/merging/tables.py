@@ -70,14 +70,14 @@ def _problem_of(path: Path) -> str:
 def _check_footer(metadata: pq.FileMetaData, schema: pa.Schema) -> None:
     """Compare what a footer says with the limits. The process has a limit too, because a footer can be wrong."""
     groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
-    for what, count, most in (
+    for what, count, limit in (
         ("rows", metadata.num_rows, _MOST_ROWS),
         ("columns", len(schema), _MOST_COLUMNS),
         ("bytes", metadata.num_rows * len(schema) * _WIDTH, _MOST_BYTES),
         ("bytes", sum(group.total_byte_size for group in groups), _MOST_BYTES),
     ):
-        if not 0 <= count <= most:
-            raise DataError(f"it says that it has {count:,} {what}, and {most:,} are the most")
+        if not 0 <= count <= limit:
+            raise DataError(f"it says that it has {count:,} {what}, and {limit:,} are the most")
 
 
 RELATIVE, ABSOLUTE = 1e-9, 1e-12
@@ -94,40 +94,41 @@ class Difference(NamedTuple):
     """The largest difference of a number; NaN if the column has no numbers, or one of two is not finite."""
 
 
-def differences(one: pa.Table, other: pa.Table) -> Iterator[Difference]:
+def differences(first_table: pa.Table, second_table: pa.Table) -> Iterator[Difference]:
     """Yield the columns in which two tables differ by more than rounding."""
     import numpy as np
     import pyarrow as pa
 
-    if one.column_names != other.column_names or len(one) != len(other):
-        yield Difference("", max(len(one), len(other)), np.nan)
+    if first_table.column_names != second_table.column_names or len(first_table) != len(second_table):
+        yield Difference("", max(len(first_table), len(second_table)), np.nan)
         return
-    for column in one.column_names:
-        if one[column].equals(other[column]):
+    for column in first_table.column_names:
+        if first_table[column].equals(second_table[column]):
             continue
         size = np.nan
-        first, second = (table[column].to_pandas().astype(object) for table in (one, other))
-        if all(pa.types.is_floating(table[column].type) for table in (one, other)):
-            first, second = first.astype(float), second.astype(float)
-            apart = ~np.isclose(first, second, RELATIVE, ABSOLUTE, equal_nan=True)
-            size = float((first - second).abs()[apart].max()) if apart.any() else 0.0
+        values, other_values = (table[column].to_pandas().astype(object) for table in (first_table, second_table))
+        if all(pa.types.is_floating(table[column].type) for table in (first_table, second_table)):
+            values, other_values = values.astype(float), other_values.astype(float)
+            apart = ~np.isclose(values, other_values, RELATIVE, ABSOLUTE, equal_nan=True)
+            size = float((values - other_values).abs()[apart].max()) if apart.any() else 0.0
         else:
-            apart = ((first != second) & ~(first.isna() & second.isna())).to_numpy(bool)
+            apart = ((values != other_values) & ~(values.isna() & other_values.isna())).to_numpy(bool)
         if apart.any():
             yield Difference(column, int(apart.sum()), size)
 
 
-def result_differences(one: pa.Table, other: pa.Table) -> dict[str, float]:
+def result_differences(first_table: pa.Table, second_table: pa.Table) -> dict[str, float]:
     """Return by how much the results over all questions differ by more than rounding, by metric.
 
     The tables are those that an artifact calls ``results``. A metric that only one has is not compared.
     """
-    first, second = (
+    values, other_values = (
         {row["metric"]: row["value"] for row in table.to_pylist() if row["question_level"] is None}
-        for table in (one, other)
+        for table in (first_table, second_table)
     )
+    pairs = {metric: (value, other_values[metric]) for metric, value in values.items() if metric in other_values}
     return {
-        metric: abs(first[metric] - second[metric])
-        for metric in first
-        if metric in second and not math.isclose(first[metric], second[metric], rel_tol=RELATIVE, abs_tol=ABSOLUTE)
+        metric: abs(value - other)
+        for metric, (value, other) in pairs.items()
+        if not math.isclose(value, other, rel_tol=RELATIVE, abs_tol=ABSOLUTE)
     }

@@ -78,7 +78,7 @@ class _Builder:
         Raises a RunError if it calls something by a name that is that of another thing in the runs before.
         """
         plan = source.plan
-        for kind, name in [*self._others(plan), *(("llm", name) for name in self._other_llms(plan))]:
+        for kind, name in [*self._conflicting_plugins(plan), *(("llm", name) for name in self._other_llms(plan))]:
             raise RunError(
                 f"{source.folder} and a run before it have different things of the name '{name}' ({kind}), or other "
                 "parameters for it, such as the seed. Nothing was merged. Give it another name in one of the grids "
@@ -102,8 +102,8 @@ class _Builder:
         for cell in plan.cells:
             self.cells.setdefault(cell.cell_id, replace(cell, job=self.jobs[_node(cell.job)]))
 
-    def _others(self, plan: Plan) -> list[tuple[str, str]]:
-        """Return the plugins and the data sets of a plan that are other ones in the runs before."""
+    def _conflicting_plugins(self, plan: Plan) -> list[tuple[str, str]]:
+        """Return the plugins and data sets of a plan whose names mean others in the runs before."""
         return [
             (kind, plugin.name)
             for kind, plugins in plan.plugins.items()
@@ -139,7 +139,7 @@ class _Builder:
     def union(self) -> Union:
         """Compare what several runs have, and return the union."""
         sizes: dict[ArtifactRef, _Sizes] = {}
-        behind = {source.folder: self._behind(self._compared(source, sizes)) for source in self.sources}
+        behind = {source.folder: self._behind(self._unequal_artifacts(source, sizes)) for source in self.sources}
         failures: dict[str, Failure] = {}
         earlier: dict[tuple[Path, ArtifactRef], Cell] = {}
         for source in reversed(self.sources):
@@ -166,7 +166,7 @@ class _Builder:
         failures = {key: failure for key, failure in failures.items() if key not in done}
         return Union(tuple(self.sources), plan, self.holders, failures)
 
-    def _compared(self, source: Source, sizes: dict[ArtifactRef, _Sizes]) -> set[ArtifactRef]:
+    def _unequal_artifacts(self, source: Source, sizes: dict[ArtifactRef, _Sizes]) -> set[ArtifactRef]:
         """Return the artifacts of a run that differ from those that are kept, and add by how much to `sizes`."""
         unequal = set()
         for ref, manifest in source.manifests.items():
@@ -215,20 +215,20 @@ def measurement_keys(plan: Plan) -> dict[tuple[str, ...], set[str]]:
     return dict(keys)
 
 
-def artifact_differences(one: Store, other: Store, ref: ArtifactRef) -> _Sizes:
+def artifact_differences(first_store: Store, second_store: Store, ref: ArtifactRef) -> _Sizes:
     """Return by how much two artifacts differ: results by their metrics, and others under the name of their kind.
 
     It is empty if they differ in rounding only.
     """
-    manifests = one.manifest(ref, verify=False), other.manifest(ref, verify=False)
-    files, others = (manifest.files if manifest else {} for manifest in manifests)
+    manifests = first_store.manifest(ref, verify=False), second_store.manifest(ref, verify=False)
+    files, other_files = (manifest.files if manifest else {} for manifest in manifests)
     apart: list[float] = []
-    for name in sorted(name for name in files.keys() | others.keys() if files.get(name) != others.get(name)):
+    for name in sorted(name for name in files.keys() | other_files.keys() if files.get(name) != other_files.get(name)):
         table = name.removesuffix(".parquet")
-        if table == name or name not in files or name not in others:
+        if table == name or name not in files or name not in other_files:
             apart.append(math.nan)
             continue
-        tables = one.read(ref, table), other.read(ref, table)
+        tables = first_store.read(ref, table), second_store.read(ref, table)
         if table == "results" and (of_metrics := result_differences(*tables)):
             return of_metrics
         apart += [difference.size for difference in differences(*tables)]
@@ -239,6 +239,6 @@ def artifact_differences(one: Store, other: Store, ref: ArtifactRef) -> _Sizes:
 def _listed(sizes: Iterable[_Sizes]) -> str:
     """Return differences in words, such as ``brier 0.0081, adaptive_ce 0.002``."""
     largest: _Sizes = {}
-    for name, size in (pair for part in sizes for pair in part.items()):
+    for name, size in (pair for named_sizes in sizes for pair in named_sizes.items()):
         largest[name] = size if math.isnan(largest.get(name, math.nan)) else max(size, largest[name])
     return ", ".join(name if math.isnan(size) else f"{name} {size:.2g}" for name, size in largest.items())

@@ -42,26 +42,24 @@ def accuracy_at(costs: Floats, accuracies: Floats, budget: ArrayLike) -> Floats:
     `costs`, the mean samples, ascend along each curve. They and the mean accuracies have the shape (curves, points).
     The budget, of shape () or (curves,), is in mean samples, and at least that of the first point.
     """
-    wanted = np.broadcast_to(np.asarray(budget, dtype=np.float64), len(costs))
-    right = np.clip((costs <= wanted[:, None]).sum(axis=1), 1, costs.shape[1] - 1)
+    budgets = np.broadcast_to(np.asarray(budget, dtype=np.float64), len(costs))
+    upper = np.clip((costs <= budgets[:, None]).sum(axis=1), 1, costs.shape[1] - 1)
     rows = np.arange(len(costs))
-    a, b = costs[rows, right - 1], costs[rows, right]
-    share = np.divide(wanted - a, b - a, out=np.ones_like(a), where=b > a)
-    share = np.clip(share, 0.0, 1.0)
-    found: Floats = (1 - share) * accuracies[rows, right - 1] + share * accuracies[rows, right]
-    return found
+    below, width = costs[rows, upper - 1], costs[rows, upper] - costs[rows, upper - 1]
+    share = np.clip(np.divide(budgets - below, width, out=np.ones_like(below), where=width > 0), 0.0, 1.0)
+    return np.asarray((1 - share) * accuracies[rows, upper - 1] + share * accuracies[rows, upper])
 
 
 def _accuracy_slopes(cost: Floats, accuracy: Floats, budget: float) -> Slopes:
     """Return the derivatives of :func:`accuracy_at` for one curve: by the cost and by the accuracy of each point."""
     by_cost, by_accuracy = np.zeros(cost.shape), np.zeros(cost.shape)
-    right = min(max(int((cost <= budget).sum()), 1), len(cost) - 1)
-    width = cost[right] - cost[right - 1]
-    share = min((budget - cost[right - 1]) / width, 1.0) if width > 0 else 1.0
-    by_accuracy[right - 1], by_accuracy[right] = 1 - share, share
+    upper = min(max(int((cost <= budget).sum()), 1), len(cost) - 1)
+    width = cost[upper] - cost[upper - 1]
+    share = min((budget - cost[upper - 1]) / width, 1.0) if width > 0 else 1.0
+    by_accuracy[upper - 1], by_accuracy[upper] = 1 - share, share
     if 0 < share < 1:
-        slope = (accuracy[right] - accuracy[right - 1]) / width
-        by_cost[right - 1], by_cost[right] = -slope * (1 - share), -slope * share
+        slope = (accuracy[upper] - accuracy[upper - 1]) / width
+        by_cost[upper - 1], by_cost[upper] = -slope * (1 - share), -slope * share
     return by_cost, by_accuracy
 
 
@@ -90,7 +88,7 @@ def _area_slopes(cost: Floats, accuracy: Floats, maximum: int) -> Slopes:
     width, wide = right - left, right > left * (1 + _NARROW)
     logs = np.log1p(width / left)
     slope, mean_log = (
-        np.divide(each, width, out=np.zeros_like(width), where=wide) for each in (high - low, left * logs)
+        np.divide(rise, width, out=np.zeros_like(width), where=wide) for rise in (high - low, left * logs)
     )
     middle = (low + high) / 2
     on_line = low - slope * left  # The accuracy that the line would have at no cost.
@@ -105,31 +103,31 @@ def _area_slopes(cost: Floats, accuracy: Floats, maximum: int) -> Slopes:
     return by_cost / np.log(maximum), by_accuracy / np.log(maximum)
 
 
-def samples_to(costs: Floats, accuracies: Floats, wanted: Floats, maximum: int) -> Floats:
+def samples_to(costs: Floats, accuracies: Floats, wanted_accuracy: Floats, maximum: int) -> Floats:
     """Return the smallest budget at which each curve reaches a wanted accuracy; N if it never does.
 
     The curves have the shape (curves, points) and ascending costs. The wanted accuracies and the result have the shape
     (curves,).
     """
-    reached = accuracies >= wanted[:, None] - 1e-12
-    first = np.argmax(reached, axis=1)
+    reached = accuracies >= wanted_accuracy[:, None] - 1e-12
+    first_point = np.argmax(reached, axis=1)
     rows = np.arange(len(costs))
-    before = np.maximum(first - 1, 0)
-    low, high = accuracies[rows, before], accuracies[rows, first]
-    rise = np.divide(wanted - low, high - low, out=np.ones_like(low), where=high > low)
-    cost = costs[rows, before] + np.clip(rise, 0.0, 1.0) * (costs[rows, first] - costs[rows, before])
-    cost = np.where(first == 0, costs[:, 0], cost)
+    before = np.maximum(first_point - 1, 0)
+    low, high = accuracies[rows, before], accuracies[rows, first_point]
+    rise = np.divide(wanted_accuracy - low, high - low, out=np.ones_like(low), where=high > low)
+    cost = costs[rows, before] + np.clip(rise, 0.0, 1.0) * (costs[rows, first_point] - costs[rows, before])
+    cost = np.where(first_point == 0, costs[:, 0], cost)
     return np.where(reached.any(axis=1), cost, float(maximum))
 
 
 @lru_cache(maxsize=4)  # All numbers of a curve need the same means.
 def _means_of(curve: Curve) -> Callable[[Floats], Means]:
     """Return a function from weights to the mean costs, ascending, and accuracies: both (replicates, points)."""
-    both = np.stack([curve.costs, curve.accuracies], axis=1)
+    points = np.stack([curve.costs, curve.accuracies], axis=1)
 
     def means(weights: Floats) -> Means:
-        found = weighted_totals(weights, both) / weights.sum(axis=1)[:, None, None]
-        cost, accuracy = found[:, 0], found[:, 1]
+        mean_points = weighted_totals(weights, points) / weights.sum(axis=1)[:, None, None]
+        cost, accuracy = mean_points[:, 0], mean_points[:, 1]
         order = np.argsort(cost, axis=1, kind="stable")
         return np.take_along_axis(cost, order, 1), np.take_along_axis(accuracy, order, 1)
 
@@ -202,8 +200,8 @@ class SmoothStatistic(LinearisedStatistic, CurveStatistic):
         values = np.full(len(self.question_ids), self.value())
         means, apart = zip(*map(_sorted, self.curves), strict=True)
         for distances, slopes in zip(apart, self.slopes(means), strict=True):
-            for each, slope in zip(distances, slopes, strict=True):
-                values += (each * slope).sum(axis=1)
+            for distance, slope in zip(distances, slopes, strict=True):
+                values += (distance * slope).sum(axis=1)
         return values
 
 
@@ -233,8 +231,8 @@ def area_gain(question_ids: ArrayLike, curve: Curve, fixed: Curve, maximum: int)
     """Return the area under a curve minus that under another one, such as that of a fixed number of samples."""
 
     def slopes(curves: Sequence[OneCurve]) -> Sequence[Slopes]:
-        own, (by_cost, by_accuracy) = (_area_slopes(*each, maximum) for each in curves)
-        return [own, (-by_cost, -by_accuracy)]
+        curve_slopes, (by_cost, by_accuracy) = (_area_slopes(*means, maximum) for means in curves)
+        return [curve_slopes, (-by_cost, -by_accuracy)]
 
     return SmoothStatistic(
         question_ids,
@@ -248,11 +246,9 @@ def area_gain(question_ids: ArrayLike, curve: Curve, fixed: Curve, maximum: int)
 
 def samples_to_share(question_ids: ArrayLike, curve: Curve, fixed: Curve, maximum: int, share: float) -> CurveStatistic:
     """Return the smallest budget with a share of the accuracy of a fixed N; see :func:`samples_to`."""
-
-    def needed(curves: Sequence[Means]) -> Floats:
-        return samples_to(*curves[0], share * curves[1][1][:, -1], maximum)
-
-    return CurveStatistic(question_ids, needed, curve, fixed)
+    return CurveStatistic(
+        question_ids, lambda curves: samples_to(*curves[0], share * curves[1][1][:, -1], maximum), curve, fixed
+    )
 
 
 def saving(question_ids: ArrayLike, curve: Curve, fixed: Curve, maximum: int, share: float) -> CurveStatistic:
@@ -263,8 +259,8 @@ def saving(question_ids: ArrayLike, curve: Curve, fixed: Curve, maximum: int, sh
     """
 
     def saved(curves: Sequence[Means]) -> Floats:
-        own, other = (samples_to(*each, share * curves[1][1][:, -1], maximum) for each in curves)
-        return 1 - own / other
+        budget, fixed_budget = (samples_to(*means, share * curves[1][1][:, -1], maximum) for means in curves)
+        return 1 - budget / fixed_budget
 
     return _Saving(question_ids, saved, curve, fixed)
 
@@ -276,5 +272,5 @@ class _Saving(CurveStatistic):
         low, high = super().interval(replicates)
         if self.curves[0].cost_rule is intervals.known_interval:
             return low, high
-        least, most = intervals.cautious_interval(np.zeros(self.rows), *_USUAL_SAVING)
-        return low + float(least), high + float(most)
+        lowest, highest = intervals.cautious_interval(np.zeros(self.rows), *_USUAL_SAVING)
+        return low + float(lowest), high + float(highest)

@@ -36,8 +36,8 @@ def reliability_bins(rows: PrefixRows, bins: int = 10) -> pd.DataFrame:
     cell = rows.question_index * bins + bin_index(rows.reward, edges)
 
     def totals(quantity: Floats) -> Floats:
-        found = np.bincount(cell, weights=quantity, minlength=questions * bins)
-        return np.asarray(found, dtype=np.float64).reshape(questions, bins)
+        sums = np.bincount(cell, weights=quantity, minlength=questions * bins)
+        return np.asarray(sums, dtype=np.float64).reshape(questions, bins)
 
     counts = totals(np.ones(len(rows.reward)))
     successes = totals(rows.success_rate)
@@ -82,23 +82,23 @@ def statistic_of(metric: Metric, rows: PrefixRows, bootstrap: Bootstrap) -> Stat
     by which the noise of an :class:`AbsoluteSum` is measured. Raises a FaultyPluginError if the metric returns
     something else than its contract says. The message says what.
     """
-    measured = metric.measure(rows)
-    if measured is None:
+    values = metric.measure(rows)
+    if values is None:
         return None
-    if isinstance(measured, AbsoluteSum):
-        errors = _checked(measured.errors)
-        return _CorrectedSum(errors, rows, bootstrap) if measured.corrected else _AbsoluteSum(errors, rows)
-    if isinstance(measured, QuestionRatio):
-        return _QuestionRatio(measured, rows)
-    if not isinstance(measured, np.ndarray) or measured.shape != rows.reward.shape:
-        found = f"the shape {measured.shape}" if isinstance(measured, np.ndarray) else type(measured).__name__
+    if isinstance(values, AbsoluteSum):
+        errors = _checked(values.errors)
+        return _CorrectedSum(errors, rows, bootstrap) if values.corrected else _AbsoluteSum(errors, rows)
+    if isinstance(values, QuestionRatio):
+        return _QuestionRatio(values, rows)
+    if not isinstance(values, np.ndarray) or values.shape != rows.reward.shape:
+        got = f"the shape {values.shape}" if isinstance(values, np.ndarray) else type(values).__name__
         raise FaultyPluginError(
             f"it must return an array with one value per prefix, of shape {rows.reward.shape}, or a QuestionRatio, "
-            f"AbsoluteSum or None. Got {found}."
+            f"AbsoluteSum or None. Got {got}."
         )
     rule = intervals.skewed_interval if metric.usual is None else intervals.cautious_within(*metric.usual)
-    mean = Ratio(rows.totals(measured.astype(np.float64)), rows.counts, rows.question_ids, rule)
-    mean.rows = len(measured)
+    mean = Ratio(rows.totals(values.astype(np.float64)), rows.counts, rows.question_ids, rule)
+    mean.rows = len(values)
     return mean
 
 
@@ -111,44 +111,43 @@ def _widened(rule: intervals.IntervalRule, factor: float, values: Floats) -> int
 class _QuestionRatio(Ratio):
     """A ratio of sums over questions, perhaps in a known range."""
 
-    def __init__(self, measured: QuestionRatio, rows: PrefixRows) -> None:
-        if np.any(np.asarray(measured.counts) < 0) or not np.sum(measured.counts) > 0:
+    def __init__(self, ratio: QuestionRatio, rows: PrefixRows) -> None:
+        if np.any(np.asarray(ratio.counts) < 0) or not np.sum(ratio.counts) > 0:
             raise FaultyPluginError(
                 "the counts of a QuestionRatio must not be negative, and one must be positive. Return None where "
                 "nothing can be measured."
             )
-        self._bounds = measured.bounds or (-np.inf, np.inf)
+        self._bounds = ratio.bounds or (-np.inf, np.inf)
         low, high = self._bounds
         rule = intervals.skewed_interval
-        if measured.bounds is not None:
+        if ratio.bounds is not None:
             rule = partial(intervals.bounded_interval, lower=low, upper=high)
-        if measured.widening > 1:
-            rule = partial(_widened, rule, measured.widening)
-        super().__init__(measured.sums, measured.counts, rows.question_ids, rule)
+        if ratio.widening > 1:
+            rule = partial(_widened, rule, ratio.widening)
+        super().__init__(ratio.sums, ratio.counts, rows.question_ids, rule)
         self.rows = len(rows.reward)
 
     def values(self, weights: Floats) -> Floats:
         """Compute the ratio under each row of `weights`: the overall one for a resample without any count."""
         counts = weighted_totals(weights, self._counts)
         overall = np.full(len(weights), self._sums.sum() / self._counts.sum())
-        found = np.divide(weighted_totals(weights, self._sums), counts, out=overall, where=counts > 0)
-        clipped: Floats = np.clip(found, *self._bounds)
-        return clipped
+        ratios = np.divide(weighted_totals(weights, self._sums), counts, out=overall, where=counts > 0)
+        return np.asarray(np.clip(ratios, *self._bounds))
 
 
 def _checked(function: Weighted) -> Weighted:
     """Let a function of weights raise FaultyPluginError unless it returns finite errors of each resample."""
 
     def checked(weights: Floats) -> Floats:
-        found = function(weights)
-        if not isinstance(found, np.ndarray) or found.ndim != 2 or len(found) != len(weights):
-            got = getattr(found, "shape", type(found).__name__)
+        errors = function(weights)
+        if not isinstance(errors, np.ndarray) or errors.ndim != 2 or len(errors) != len(weights):
+            got = getattr(errors, "shape", type(errors).__name__)
             raise FaultyPluginError(
                 f"for weights of shape {weights.shape} it must return an array of shape (resamples, errors). Got {got}."
             )
-        if not np.isfinite(found).all():
+        if not np.isfinite(errors).all():
             raise FaultyPluginError("it must return finite numbers for every resample of the questions.")
-        return found
+        return errors
 
     return checked
 
@@ -170,7 +169,7 @@ class _AbsoluteSum(Statistic):
 
 
 class _CorrectedSum(Statistic):
-    """A sum of absolute errors without their noise, an estimate of the sum over all questions.
+    """A noise-corrected sum of absolute errors: an estimate of the sum over all questions without their noise.
 
     The noise of each error is measured by resampling questions, so it includes that of the follow-ups. See
     :mod:`prmcal.db.statistics.intervals` for the estimate, its bias and its interval.
@@ -180,9 +179,9 @@ class _CorrectedSum(Statistic):
         self.question_ids, self.rows = rows.question_ids, len(rows.reward)
         self._errors = errors
         questions = len(self.question_ids)
-        self._drawn = errors(bootstrap.weights(questions) if questions > 1 else counted_once(1))
+        self._resampled_errors = errors(bootstrap.weights(questions) if questions > 1 else counted_once(1))
         # The bootstrap variance of n questions is too small by the factor (n - 1) / n.
-        self._noise = self._drawn.std(axis=0) * np.sqrt(questions / max(questions - 1, 1))
+        self._noise = self._resampled_errors.std(axis=0) * np.sqrt(questions / max(questions - 1, 1))
 
     def values(self, weights: Floats) -> Floats:
         """Compute the corrected sum under each row of `weights`. It can be below 0, as a test of two cells needs."""
@@ -195,5 +194,6 @@ class _CorrectedSum(Statistic):
     def interval(self, replicates: Floats) -> tuple[float, float]:
         """Return the ends of the 95% interval of the sum over all questions, which contains the value."""
         questions, value = len(self.question_ids), self.value()
-        low, high = intervals.absolute_sum_interval(self._errors(counted_once(questions))[0], self._drawn, questions)
+        errors = self._errors(counted_once(questions))[0]
+        low, high = intervals.absolute_sum_interval(errors, self._resampled_errors, questions)
         return min(low, value), max(high, value)

@@ -16,7 +16,7 @@ from prmcal.db.statistics.paired import standings
 from prmcal.errors import PrmcalError
 
 SETTING = ["dataset", "prm", "llm"]
-"""A data set, PRM and LLM name a setting. Cells of the same setting compete."""
+"""A data set, a PRM and an LLM are a setting. Cells of one setting compete."""
 _TARGET, _LEVEL = 0.99, 0.1  # of the tables of the paper; a grid without them is shown with its nearest ones
 
 
@@ -34,7 +34,7 @@ class Evidence:
     names: dict[str, list[str]]
     before: list[str]
     after: list[str]
-    described: Metrics
+    metrics: Metrics
     calibration: pd.DataFrame
     compared: pd.DataFrame
     histograms: pd.DataFrame
@@ -45,13 +45,13 @@ class Evidence:
     overview: Overview
 
     def errors(self, metrics: Sequence[str], calibrators: Sequence[str]) -> pd.DataFrame:
-        """Return metrics of calibrators at every setting, a row each, with their standings among themselves."""
+        """Return metrics of calibrators in every setting, a row each, with their standings among themselves."""
         rows = self.calibration[self.calibration["calibrator"].isin(calibrators)].reset_index(drop=True)
-        rows = rows.assign(standing=standings(rows, self.compared, self.described))
+        rows = rows.assign(standing=standings(rows, self.compared, self.metrics))
         return self.in_order(by_metric(rows, metrics))
 
     def strategies_of(self, table: str) -> pd.DataFrame:
-        """Return the results of the strategies of a table of the paper, at the settings where one has a calibrator."""
+        """Return the results of the strategies of a table of the paper, in the settings where one has a calibrator."""
         rows = self.strategies[self.strategies["plugin"].isin(reported(table=table)["strategy"])]
         return rows.merge(rows.loc[rows["calibrator"].notna(), SETTING].drop_duplicates())
 
@@ -67,10 +67,10 @@ class Evidence:
 def by_metric(rows: pd.DataFrame, metrics: Sequence[str]) -> pd.DataFrame:
     """Return a row for each cell (the first of equal ones) and metric, without a value where the cell has none."""
     cells = rows.drop_duplicates(COORDINATES)[["cell_id", *COORDINATES, "status", "reason"]]
-    every = cells.merge(pd.DataFrame({"metric": list(metrics)}), how="cross")
+    pairs = cells.merge(pd.DataFrame({"metric": list(metrics)}), how="cross")
     values = rows[["cell_id", "metric", "value", "low", "high", "rows", "questions", "standing"]]
     values = values.drop_duplicates(["cell_id", "metric"]).rename(columns={"rows": "prefixes"})
-    return every.merge(values, how="left", on=["cell_id", "metric"])
+    return pairs.merge(values, how="left", on=["cell_id", "metric"])
 
 
 def for_every_prm(rows: pd.DataFrame, prms: Iterable[str]) -> pd.DataFrame:
@@ -92,7 +92,7 @@ def read_evidence(published: Path) -> Evidence:
         rows, runs, plugins = catalog.measurements(source), catalog.runs(source), catalog.plugins(source)
         if rows.empty or runs.empty:
             raise PrmcalError(f"{published.parent} has no calibration results to report. Run its grid first.")
-        described, baselines = catalog.metrics(source), catalog.with_role(source, "baseline")
+        metrics, baselines = catalog.metrics(source), catalog.with_role(source, "baseline")
         compared, histograms = catalog.comparisons(source), catalog.error_histograms(source)
         scaling, points = catalog.measurements(source, "scaling"), catalog.curve_points(source)
         by_difficulty = [
@@ -102,11 +102,11 @@ def read_evidence(published: Path) -> Evidence:
         overview = catalog.overview(source)
     plugin_of = plugins.sort_values("position").set_index(["kind", "name"])["plugin"]
     measured = {kind: set(rows[kind]) for kind in (*SETTING, "calibrator")} | {"strategy": set(scaling["strategy"])}
-    names = {kind: [*filter(own.__contains__, plugin_of.get(kind, {}).keys())] for kind, own in measured.items()}
+    names = {kind: [*filter(used.__contains__, plugin_of.get(kind, {}).keys())] for kind, used in measured.items()}
     before = [name for name in names["calibrator"] if name in baselines][:1]
-    others = [name for name in names["calibrator"] if name not in before]
+    other_calibrators = [name for name in names["calibrator"] if name not in before]
     of_paper = set(reported(table="cal_qwen")["calibrator"])
-    proposed = [name for name in others if plugin_of["calibrator", name] in of_paper]
+    proposed = [name for name in other_calibrators if plugin_of["calibrator", name] in of_paper]
     targets = scaling["target"].dropna().unique()
     target = min(targets, key=lambda value: (abs(value - _TARGET), value), default=None)
     strategies = at_one_level(scaling[scaling["target"].isna() | (scaling["target"] == target)])
@@ -115,8 +115,8 @@ def read_evidence(published: Path) -> Evidence:
         run=runs.to_dict("records")[-1],
         names=names,
         before=before,
-        after=[*proposed, *reversed(others)][:1],
-        described=described,
+        after=[*proposed, *reversed(other_calibrators)][:1],
+        metrics=metrics,
         calibration=rows,
         compared=compared[compared["leaderboard"] == "calibration"],
         histograms=histograms.drop_duplicates([*SETTING, "calibrator", "lower"]),

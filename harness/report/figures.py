@@ -17,17 +17,17 @@ _WORSE, _BEST, _OPEN = "significantly worse", "best, or not significantly differ
 
 def figures(evidence: Evidence) -> list[Figure]:
     """Make all figures for which the grid has results, in their order. A new one needs a line here."""
-    both = evidence.before + evidence.after
-    found = [
+    two_calibrators = evidence.before + evidence.after
+    drawings = [
         _histograms(evidence, "figure-2", "Errors of uncalibrated rewards", evidence.before),
-        _compared(evidence, "figure-3", "brier"),
-        _compared(evidence, "figure-3-adaptive-ce-corrected", "adaptive_ce_corrected"),
+        _comparison(evidence, "figure-3", "brier"),
+        _comparison(evidence, "figure-3-adaptive-ce-corrected", "adaptive_ce_corrected"),
         _by_difficulty(evidence),
-        _histograms(evidence, "figures-7-and-8", "Errors before and after calibration", both),
-        _ablation(evidence, "figure-15", "Target probability C", "calibrator", both),
+        _histograms(evidence, "figures-7-and-8", "Errors before and after calibration", two_calibrators),
+        _ablation(evidence, "figure-15", "Target probability C", "calibrator", two_calibrators),
         _ablation(evidence, "figure-16", "Quantile level beta", "level", evidence.after),
     ]
-    return [figure for figure in found if figure is not None]
+    return [figure for figure in drawings if figure is not None]
 
 
 def _histograms(evidence: Evidence, name: str, title: str, calibrators: Sequence[str]) -> Figure | None:
@@ -40,12 +40,12 @@ def _histograms(evidence: Evidence, name: str, title: str, calibrators: Sequence
     rows = evidence.in_order(pd.concat([bars.assign(share=100 * bars["count"] / totals), means]), _PANELS)
     series = charts.series_of(evidence.names["calibrator"], calibrators)
 
-    def draw(shown: alt.Legend) -> list[alt.Chart]:
+    def draw(legend: alt.Legend) -> list[alt.Chart]:
         y = alt.Y("share:Q", title="prefixes (%)", stack=None, axis=alt.Axis(tickCount=3))
-        histograms = charts.error_histograms(alt.Chart(), y, series, shown)
+        histograms = charts.error_histograms(alt.Chart(), y, series, legend)
         histograms.encoding.x["title"], histograms.encoding.x["axis"] = None, alt.Axis(values=[-1, 0, 1])
         means = alt.Chart().mark_rule(strokeWidth=1.5)
-        means = means.encode(x="value:Q", color=series.colour("calibrator", shown))
+        means = means.encode(x="value:Q", color=series.colour("calibrator", legend))
         return [histograms, charts.zero_line(), means]
 
     caption = (
@@ -57,9 +57,9 @@ def _histograms(evidence: Evidence, name: str, title: str, calibrators: Sequence
     return Figure(name, title, caption, picture, rows)
 
 
-def _compared(evidence: Evidence, name: str, metric: str) -> Figure | None:
+def _comparison(evidence: Evidence, name: str, metric: str) -> Figure | None:
     """Draw Figure 3 of the paper: every calibrator with its interval. None if the metric was not measured."""
-    described, names = evidence.described[metric], evidence.names["calibrator"]
+    described, names = evidence.metrics[metric], evidence.names["calibrator"]
     rows = evidence.in_order(evidence.errors([metric], names), _PANELS)
     if rows["value"].isna().all():
         return None
@@ -67,10 +67,10 @@ def _compared(evidence: Evidence, name: str, metric: str) -> Figure | None:
     rows = rows.assign(look=look, raw=rows["calibrator"].isin(evidence.before))
     series = charts.with_shapes(charts.series_of([_WORSE, _BEST], set(look)))
 
-    def draw(shown: alt.Legend) -> list[alt.Chart]:
+    def draw(legend: alt.Legend) -> list[alt.Chart]:
         x = alt.X("value:Q", title=None, axis=alt.Axis(tickCount=4, grid=True))
         dotted = alt.Chart().transform_filter("datum.raw").mark_rule(color=charts.INK, strokeDash=[1, 2])
-        lines = pictures.forest(alt.Chart(), "calibrator", x, series, shown, by="look", order=names, size=25)
+        lines = pictures.forest(alt.Chart(), "calibrator", x, series, legend, by="look", order=names, size=25)
         return [dotted.encode(x=x), *lines]
 
     caption = (
@@ -87,14 +87,14 @@ def _by_difficulty(evidence: Evidence) -> Figure | None:
     cells, levels = evidence.strategies_of("bon_qwen"), evidence.by_difficulty
     cells = cells[cells["calibrator"].isin(evidence.after)]
     cells = cells[cells["strategy"].isin(cells["strategy"].head(1))]
-    measured = levels[levels["cell_id"].isin(cells["cell_id"]) & levels["value"].notna()]
-    measured = measured[measured.groupby("dataset")["question_level"].transform("nunique") > 1]
-    if measured.empty:
+    by_level = levels[levels["cell_id"].isin(cells["cell_id"]) & levels["value"].notna()]
+    by_level = by_level[by_level.groupby("dataset")["question_level"].transform("nunique") > 1]
+    if by_level.empty:
         return None
     columns_of_setting = [*SETTING, "question_level"]
-    samples = measured[measured["metric"] == "samples"].rename(columns={"value": "samples"})
+    samples = by_level[by_level["metric"] == "samples"].rename(columns={"value": "samples"})
     renamed = {"value": "accuracy", "low": "accuracy_low", "high": "accuracy_high"}
-    ias = measured[measured["metric"] == "accuracy"].rename(columns=renamed)
+    ias = by_level[by_level["metric"] == "accuracy"].rename(columns=renamed)
     ias = ias.merge(samples[[*columns_of_setting, "samples"]], on=columns_of_setting).assign(series="IAS")
     fixed = evidence.points.merge(ias[columns_of_setting].drop_duplicates())
     fixed = fixed[fixed["calibrator"].isna() & fixed["samples"].isin(_COUNTS)]
@@ -104,22 +104,22 @@ def _by_difficulty(evidence: Evidence) -> Figure | None:
     names, difficulties = [*map("n = {}".format, _COUNTS), "IAS"], known_levels(rows["question_level"])
     series = charts.with_shapes(charts.series_of(names, set(rows["series"])))
 
-    def draw(shown: alt.Legend) -> list[alt.Chart]:
+    def draw(legend: alt.Legend) -> list[alt.Chart]:
         x = alt.X("question_level:O", title=None, sort=difficulties, axis=alt.Axis(labelAngle=0))
         scale = alt.Scale(domain=[-0.22, 1.05], nice=False)  # with room for the samples
         y = alt.Y("accuracy:Q", title="accuracy", scale=scale, axis=alt.Axis(values=[0, 0.5, 1]))
         base = alt.Chart().encode(x=x)
-        ias = base.transform_filter("datum.series == 'IAS'").encode(color=series.colour("series", shown))
+        ias = base.transform_filter("datum.series == 'IAS'").encode(color=series.colour("series", legend))
         text = ias.mark_text(fontSize=charts.SMALL).encode(text=alt.Text("samples:Q", format=".2~r"))
-        lines = charts.curves(base, y, series, shown, point=20)
+        lines = charts.curves(base, y, series, legend, point=20)
         ends = ias.mark_rule(strokeWidth=1.5).encode(y="accuracy_low:Q", y2="accuracy_high:Q")
         return [*lines, ends, text.encode(y=alt.datum(-0.12))]
 
-    first = cells.iloc[0]
+    ias_cell = cells.iloc[0]
     caption = (
-        f"Accuracy by difficulty: best-of-n with the same n for all questions, and '{first['strategy']}' with "
-        f"'{first['calibrator']}', C = {first['target']:g} and beta = {first['level']:g}, with its 95% interval over "
-        "questions and its mean samples. Data sets without several difficulties are left out."
+        f"Accuracy by difficulty: best-of-n with the same n for all questions, and '{ias_cell['strategy']}' with "
+        f"'{ias_cell['calibrator']}', C = {ias_cell['target']:g} and beta = {ias_cell['level']:g}, with its 95% "
+        "interval over questions and its mean samples. Data sets without several difficulties are left out."
     )
     picture = charts.small_multiples(rows, draw, series, "difficulty")
     return Figure("figure-4", "Accuracy by difficulty", caption, picture, rows)
@@ -128,21 +128,21 @@ def _by_difficulty(evidence: Evidence) -> Figure | None:
 def _ablation(evidence: Evidence, name: str, title: str, line: str, calibrators: list[str]) -> Figure | None:
     """Draw Figures 15 and 16 of the paper: accuracy against budget, a line for each calibrator or level beta."""
     points = evidence.points[evidence.points["question_level"].isna()]
-    fixed, own = points[points["calibrator"].isna()], points[points["calibrator"].isin(calibrators)]
-    own = own if line == "level" else at_one_level(own)
-    if own[line].nunique() < 2:
+    fixed, calibrated = points[points["calibrator"].isna()], points[points["calibrator"].isin(calibrators)]
+    calibrated = calibrated if line == "level" else at_one_level(calibrated)
+    if calibrated[line].nunique() < 2:
         return None
-    own = own.assign(series=own[line].map("beta = {:g}".format if line == "level" else str))
-    rows = evidence.in_order(pd.concat([own, fixed.assign(series="fixed n")]), _PANELS)
-    names = evidence.names["calibrator"] if line == "calibrator" else sorted(own["series"].unique())
+    calibrated = calibrated.assign(series=calibrated[line].map("beta = {:g}".format if line == "level" else str))
+    rows = evidence.in_order(pd.concat([calibrated, fixed.assign(series="fixed n")]), _PANELS)
+    names = evidence.names["calibrator"] if line == "calibrator" else sorted(calibrated["series"].unique())
     series = charts.with_shapes(charts.series_of(names, set(rows["series"])))
 
-    def draw(shown: alt.Legend) -> list[alt.Chart]:
+    def draw(legend: alt.Legend) -> list[alt.Chart]:
         scale = alt.Scale(type="log", base=2, domain=[0.9, 1.1 * float(rows["samples"].max())], nice=False)
         axis = alt.Axis(values=[4**power for power in range(12)], format="d")
         base = alt.Chart().encode(x=alt.X("samples:Q", scale=scale, title=None, axis=axis))
         y = alt.Y("accuracy:Q", title="accuracy", axis=alt.Axis(tickCount=3))
-        return charts.curves(base, y, series, shown, band=0.12, point=12, order="samples:Q")
+        return charts.curves(base, y, series, legend, band=0.12, point=12, order="samples:Q")
 
     caption = (
         f"Accuracy of best-of-n + IAS with {' and '.join(calibrators)} against the mean samples per question. From "

@@ -37,19 +37,19 @@ class Table:
 
 def tables(evidence: Evidence) -> list[Table]:
     """Make all tables for which the grid has results: the ranking, the paper beside the others, and these."""
-    made = list(_of_paper(evidence))
-    rows = pd.concat([table.rows.assign(Table=table.title) for table in made])
+    result_tables = list(_of_paper(evidence))
+    rows = pd.concat([table.rows.assign(Table=table.title) for table in result_tables])
     beside = rows.dropna(subset=["value", "published"])
     ranking = [_ranking(evidence)] if evidence.overview.ranking else []
-    return [*ranking, *([_beside_the_paper(evidence, beside)] if len(beside) else []), *made]
+    return [*ranking, *([_beside_the_paper(evidence, beside)] if len(beside) else []), *result_tables]
 
 
 def _of_paper(evidence: Evidence) -> Iterator[Table]:
     """Yield Tables 1, 2, 3 (for a grid with beam searches), 4 (for one with several PRMs) and 5 of the paper."""
     about = "Errors of rewards, compared with success rates, over the prefixes of the test questions."
-    pair, names = evidence.errors(_TABLE_1, evidence.before + evidence.after), [*SETTING, "calibrator"]
+    pair, names_of_rows = evidence.errors(_TABLE_1, evidence.before + evidence.after), [*SETTING, "calibrator"]
     labels = ["cal_qwen", "calibration_72b"]
-    yield _table(evidence, ("table-1", "Before and after calibration", about), pair, names, labels)
+    yield _table(evidence, ("table-1", "Before and after calibration", about), pair, names_of_rows, labels)
     for search, (name, title) in _SEARCHES.items():
         of_search = [f"{search}_{prm}" for prm in ("qwen", "shepherd", "reasoneval")]
         names = [*SETTING, "strategy", "calibrator"]
@@ -66,7 +66,7 @@ def _of_paper(evidence: Evidence) -> Iterator[Table]:
         yield _table(evidence, ("table-4", "PRMs and calibration", about), rows, names, labels[::-1])
     metrics = [name for name in _TABLE_5 if (evidence.calibration["metric"] == name).any()]
     rows = evidence.errors(metrics or [*_TABLE_5], evidence.names["calibrator"])
-    yield _table(evidence, ("table-5", "All calibrators", about), rows, names, ["ats_comparison"])
+    yield _table(evidence, ("table-5", "All calibrators", about), rows, names_of_rows, ["ats_comparison"])
 
 
 def _table(
@@ -82,7 +82,7 @@ def _table(
     texts = [f"{row.value:.{row.digits}f}" for row in printed.itertuples()]
     beside = rows[NAMED].fillna("").merge(printed[NAMED].assign(text=texts), how="left", on=NAMED)["text"]
     rows = rows.assign(published=beside.to_numpy())
-    described = [evidence.described[metric] for metric in rows["metric"].unique()]
+    metrics = [evidence.metrics[metric] for metric in rows["metric"].unique()]
     legend = formats.standings_legend(formats.MARKS, "its place in this table")
     caption = f"{words[2]} Below each value is its 95% interval over questions. Marks: {legend}"
     if beside.notna().any():
@@ -90,7 +90,7 @@ def _table(
     cells = rows[names].fillna("").assign(metric=rows["metric"], text=[*map(_cell, rows.itertuples())])
     wide = cells.set_index([*names, "metric"])["text"].unstack(sort=False, fill_value="")
     wide.index.names = [formats.COORDINATE_TITLES[kind] for kind in names]
-    code = _latex(wide.set_axis([each.title for each in described], axis=1), *words[:2], caption)
+    code = _latex(wide.set_axis([metric.title for metric in metrics], axis=1), *words[:2], caption)
     return Table(*words[:2], caption, rows.reindex(columns=list(_COLUMNS)), code)
 
 
@@ -114,9 +114,9 @@ def _ranking(evidence: Evidence) -> Table:
     board = ranking_board(evidence.overview)
     rows = pd.DataFrame(board.rows, columns=board.head)
     narrow = [column.title for column in board.columns if column.weight <= 3]  # what fits a page
-    shown = rows[narrow].set_index(narrow[: board.names])
-    shown = shown.map(lambda text: _stacked(*map(latex, text.replace(" [", "\n[").split("\n"))))
-    code = _latex(shown, "ranking", board.title, board.legend)
+    narrow_table = rows[narrow].set_index(narrow[: board.names])
+    narrow_table = narrow_table.map(lambda text: _stacked(*map(latex, text.replace(" [", "\n[").split("\n"))))
+    code = _latex(narrow_table, "ranking", board.title, board.legend)
     return Table("ranking", board.title, board.legend, rows, code)
 
 
@@ -124,24 +124,24 @@ def _beside_the_paper(evidence: Evidence, rows: pd.DataFrame) -> Table:
     """Return the differences from the paper, a row for each table, PRM, metric, strategy and calibrator."""
     rows = rows.assign(
         PRM=rows["prm"],
-        Metric=rows["metric"].map(evidence.described.title),
+        Metric=rows["metric"].map(evidence.metrics.title),
         Of=(rows["strategy"].fillna("") + ", " + rows["calibrator"].fillna("")).str.strip(", "),
         difference=rows["value"] - rows["published"].astype(float),
     )
     groups = rows.groupby(["Table", "PRM", "Metric", "Of"], sort=False)["difference"]
-    found = groups.agg(Numbers="size", Mean="mean", Smallest="min", Largest="max")
+    differences = groups.agg(Numbers="size", Mean="mean", Smallest="min", Largest="max")
     words = "beside-the-paper", "Beside the paper", "Measured minus printed numbers, over LLMs and data sets."
-    return Table(*words, found.reset_index(), _latex(found.map("{:.4g}".format), *words))
+    return Table(*words, differences.reset_index(), _latex(differences.map("{:.4g}".format), *words))
 
 
-def _latex(shown: pd.DataFrame, name: str, title: str, caption: str) -> str:
+def _latex(table: pd.DataFrame, name: str, title: str, caption: str) -> str:
     """Return a ``longtable`` of pandas. Its cells are LaTeX already; names and titles are escaped here."""
-    styler = shown.style.format_index(latex, axis=0).format_index(latex, axis=1)
+    styler = table.style.format_index(latex, axis=0).format_index(latex, axis=1)
     code = styler.to_latex(
         environment="longtable",
         hrules=True,
         sparse_index=False,
-        column_format="l" * shown.index.nlevels + "r" * len(shown.columns),
+        column_format="l" * table.index.nlevels + "r" * len(table.columns),
         caption=latex(f"{title}. {caption}"),
         label=f"tab:prmcal-{name}",
     )

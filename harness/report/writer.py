@@ -33,17 +33,17 @@ def write_report(directory: Path, out: Path) -> list[Path]:
     exhibits: list[Table | Figure] = [*tables(evidence), *figures(evidence)]
 
     def fill(fresh: Path) -> None:
-        for each in exhibits:
-            write_text(fresh / f"{each.name}.csv", each.rows.to_csv(index=False, float_format="%.10g"))
-            if isinstance(each, Table):
-                write_text(fresh / f"{each.name}.tex", each.latex)
+        for exhibit in exhibits:
+            write_text(fresh / f"{exhibit.name}.csv", exhibit.rows.to_csv(index=False, float_format="%.10g"))
+            if isinstance(exhibit, Table):
+                write_text(fresh / f"{exhibit.name}.tex", exhibit.latex)
             else:
-                for suffix, content in files_of(each.picture).items():
-                    (fresh / f"{each.name}.{suffix}").write_bytes(content)
+                for suffix, content in files_of(exhibit.picture).items():
+                    (fresh / f"{exhibit.name}.{suffix}").write_bytes(content)
 
     about = {name: evidence.run[name] for name in _PROVENANCE}
     about["started_at"] = f"{evidence.run['started_at']} UTC"
-    words = {each.name: {"title": each.title, "caption": each.caption} for each in exhibits}
+    words = {exhibit.name: {"title": exhibit.title, "caption": exhibit.caption} for exhibit in exhibits}
     return folder.replace(fill, {**about, "exhibits": words})
 
 

@@ -27,17 +27,17 @@ def is_local(host: str) -> bool:
 
 def hosts_of(host: str, more: Iterable[str] = ()) -> list[str]:
     """Return the names and addresses by which a server is reached that listens at an address, and `more` of them."""
-    found = {"localhost", "127.0.0.1", "::1", host, *more}
+    hosts = {"localhost", "127.0.0.1", "::1", host, *more}
     if not is_local(host):
         name = socket.gethostname()
-        found |= {name, socket.getfqdn()}
+        hosts |= {name, socket.getfqdn()}
         with suppress(OSError):
-            found |= {str(each[4][0]) for each in socket.getaddrinfo(name, None)}
+            hosts |= {str(address[4][0]) for address in socket.getaddrinfo(name, None)}
         with suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as link:
             # It sends nothing, and finds the address by which others see this machine.
             link.connect(("192.0.2.1", 9))
-            found.add(link.getsockname()[0])
-    return sorted({each.lower() for each in found})
+            hosts.add(link.getsockname()[0])
+    return sorted({host_name.lower() for host_name in hosts})
 
 
 def token_for(host: str) -> str:
@@ -58,16 +58,16 @@ class Access:
             return 403, _FOREIGN.format("Host", host, "name")
         if origin is not None and origin.partition("://")[2] != host and not self._knows(origin):
             return 403, _FOREIGN.format("Origin", origin, "page")
-        given = authorization.removeprefix("Bearer ").encode()
-        if computes and self.token and not hmac.compare_digest(given, self.token.encode()):
+        sent_token = authorization.removeprefix("Bearer ").encode()
+        if computes and self.token and not hmac.compare_digest(sent_token, self.token.encode()):
             return 401, _NO_TOKEN
         return None
 
     def _knows(self, address: str) -> bool:
-        found = _ADDRESS.fullmatch(address.lower())
-        name = found[1].strip("[]").rstrip(".") if found else ""
+        match = _ADDRESS.fullmatch(address.lower())
+        name = match[1].strip("[]").rstrip(".") if match else ""
         return bool(name) and any(
-            name == each or each == "*" or (each[:2] == "*." and name.endswith(each[1:])) for each in self.hosts
+            name == host or host == "*" or (host[:2] == "*." and name.endswith(host[1:])) for host in self.hosts
         )
 
 

@@ -67,16 +67,16 @@ class Gate:
         if length.isdigit() and (len(length) > 18 or int(length) > self._max_body):
             await _refusal(413, large, connection="close")(scope, receive, send)
             return
-        size, whole = 0, False
+        size, is_whole = 0, False
 
         async def limited() -> Message:
-            nonlocal size, whole
+            nonlocal size, is_whole
             try:
-                message = await asyncio.wait_for(receive(), None if whole else _SECONDS_TO_ASK)
+                message = await asyncio.wait_for(receive(), None if is_whole else _SECONDS_TO_ASK)
             except TimeoutError:
                 text = f"The body did not come within {_SECONDS_TO_ASK:.0f} s. Send the request again."
                 raise HTTPException(408, text, {"connection": "close"}) from None
-            size, whole = size + len(message.get("body", b"")), not message.get("more_body", False)
+            size, is_whole = size + len(message.get("body", b"")), not message.get("more_body", False)
             if size > self._max_body:
                 raise HTTPException(413, large, {"connection": "close"})
             return message

@@ -10,13 +10,13 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from prmcal.errors import PrmcalError
 from prmcal.harness.inference.results import PrefixRewards
-from prmcal.harness.inference.scoring import Item
+from prmcal.harness.inference.scoring import QuestionAndSteps
 from prmcal.registry.contracts.models import PRM
 from prmcal.steps import split_steps
 
 TokenID = Annotated[int, Field(ge=0, lt=2**31)]
 _LEAST = 1e-9
-"""The smallest probability of which the log is told."""
+"""The smallest probability whose log is returned."""
 
 
 class Message(BaseModel):
@@ -62,30 +62,30 @@ class Form:
         self._marker = self._prm.marker.strip() if self._prm else ""
         self._outputs = self._prm.outputs() if self._prm else 0
 
-    def read(self, body: PoolingBody) -> list[Item]:
+    def read(self, body: PoolingBody) -> list[QuestionAndSteps]:
         """Return the questions and the steps of a request. Raise PrmcalError if they have another form."""
         if body.messages is not None:
             return [self._of_messages(body.messages)]
         if not body.input:
             raise PrmcalError("input: Field required. Give at least one trajectory in 'input' or 'messages'.")
-        one = isinstance(body.input, str) or isinstance(body.input[0], int)
-        rows: Any = [body.input] if one else body.input
+        is_single = isinstance(body.input, str) or isinstance(body.input[0], int)
+        rows: Any = [body.input] if is_single else body.input
         return [self._of_text(row) for row in rows]
 
-    def _of_messages(self, messages: Sequence[Message]) -> Item:
+    def _of_messages(self, messages: Sequence[Message]) -> QuestionAndSteps:
         turns = [message for message in messages if message.role != "system"]
         if [turn.role for turn in turns] not in (["user"], ["user", "assistant"]):
             raise PrmcalError("messages: a trajectory has one message of the user, and one of the assistant.")
         question, solution, *_ = *(turn.content for turn in turns), ""
         return question, self._steps(solution) or split_steps(solution)
 
-    def _of_text(self, given: str | list[int]) -> Item:
+    def _of_text(self, row: str | list[int]) -> QuestionAndSteps:
         opening, between = self._around
         if self._prm is None or not self._marker or not between.strip():
             raise PrmcalError(
                 "input: the question and the steps cannot be told apart in a text of this PRM. Send 'messages'."
             )
-        text = given if isinstance(given, str) else str(self._prm.tokenizer.decode(given))
+        text = row if isinstance(row, str) else str(self._prm.tokenizer.decode(row))
         before, _, solution = text.partition(between)
         if opening in before and self._marker in solution:
             return before.rpartition(opening)[2], self._steps(solution)
@@ -105,8 +105,8 @@ class Form:
     def _around(self) -> tuple[str, str]:
         """The last line before the question, and what is between it and the first step."""
         text = self._prm.prefix_text("<question>", ["<step>"]) if self._prm else ""
-        before, _, rest = text.partition("<question>")
-        return before[before.rstrip().rfind("\n") + 1 :], rest.partition("<step>")[0]
+        before, _, after = text.partition("<question>")
+        return before[before.rstrip().rfind("\n") + 1 :], after.partition("<step>")[0]
 
     def row(self, place: int, rewards: PrefixRewards, logits: bool) -> dict[str, Any]:
         """Return what a client reads for a trajectory: a row for each step, or one for the bare question without steps.

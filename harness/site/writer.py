@@ -44,7 +44,7 @@ def write_page(directory: Path, out: Path) -> None:
         ran = runs(source)
         if ran.empty:
             raise PrmcalError(f"{directory} has no run to export. Run a grid with this output folder first.")
-        frames, described = {name: leaderboard(source, name) for name in LEADERBOARDS}, metrics(source)
+        frames, described_metrics = {name: leaderboard(source, name) for name in LEADERBOARDS}, metrics(source)
         ranked, strategies = overview(source), league(source)
     competition = of_calibrators(ranked)
     tables = [
@@ -52,7 +52,7 @@ def write_page(directory: Path, out: Path) -> None:
             "name": name,
             "title": LEADERBOARDS[name].title,
             "description": LEADERBOARDS[name].description,
-            "cells": _safe(html.cells_html(web_board(frame, name, described), row=_row_link(name), hide=True)),
+            "cells": _safe(html.cells_html(web_board(frame, name, described_metrics), row=_row_link(name), hide=True)),
             "csv": base64.b64encode(frame.to_csv(index=False, lineterminator="\n").encode()).decode(),
         }
         for name, frame in frames.items()
@@ -85,14 +85,14 @@ def _settings(source: Source, ranked: Overview) -> list[dict[str, Any]]:
     from prmcal.db.charts import legend, series_of, styled, svg_of
     from prmcal.db.pictures import points_of, reliability
 
-    drawn = []
+    pictures = []
     for names, cells in before_and_after(ranked).items():
         bins = [reliability_bins(source, cell).assign(calibrator=name) for name, cell in cells.items()]
-        shown = legend(list(cells), lines=False, width=_SQUARE)
-        picture = reliability(points_of(pd.concat(bins)), series_of(list(cells), list(cells)), shown)
+        key = legend(list(cells), lines=False, width=_SQUARE)
+        picture = reliability(points_of(pd.concat(bins)), series_of(list(cells), list(cells)), key)
         picture = styled(picture.properties(width=_SQUARE, height=_SQUARE))
-        drawn.append({"name": " · ".join(names), "svg": _safe(svg_of(picture))})
-    return drawn
+        pictures.append({"name": " · ".join(names), "svg": _safe(svg_of(picture))})
+    return pictures
 
 
 def _row_link(board: str) -> Callable[[str], str]:
@@ -104,11 +104,11 @@ def _figures(published: Path) -> tuple[list[dict[str, Any]], list[str]]:
     from prmcal.db.charts import style_sheet, svg_of
     from prmcal.harness.report.figures import figures
 
-    drawn = [
-        {"title": each.title, "caption": each.caption, "svg": _safe(svg_of(each.picture))}
-        for each in figures(read_evidence(published))
+    pictures = [
+        {"title": figure.title, "caption": figure.caption, "svg": _safe(svg_of(figure.picture))}
+        for figure in figures(read_evidence(published))
     ]
-    return drawn, [style_sheet()] if drawn else []
+    return pictures, [style_sheet()] if pictures else []
 
 
 def page(name: str, *styles: str, script: str = "", folder: Path = _HERE, **contents: Any) -> str:

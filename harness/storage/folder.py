@@ -19,10 +19,10 @@ from prmcal.registry.messages import excerpt, shown
 
 def first_problem(errors: Sequence[Any]) -> str:
     """Return the first of pydantic's errors as a sentence, which names the first wrong value."""
-    first = errors[0]
-    name = ".".join(str(each) for each in first["loc"] if each != "body")
-    value = "" if first["type"] == "json_invalid" else f" Got {shown(first['input'])}."
-    return f"{excerpt(name)}: {first['msg']}.{value}".removeprefix(": ")
+    problem = errors[0]
+    name = ".".join(str(key) for key in problem["loc"] if key != "body")
+    value = "" if problem["type"] == "json_invalid" else f" Got {shown(problem['input'])}."
+    return f"{excerpt(name)}: {problem['msg']}.{value}".removeprefix(": ")
 
 
 @contextmanager
@@ -57,7 +57,7 @@ class RunRecord:
     workers: int = 1
     """Its worker processes."""
     only: dict[str, list[str]] = field(default_factory=dict)
-    """The names of the cells that it was asked for, by their kind. Empty for all cells."""
+    """The names of `--only`, by their kind. Empty for all cells."""
     environment: dict[str, Any] = field(default_factory=dict)
     """The version of prmcal, the versions of the installed packages, and the hardware, as columns of the database."""
     finished_at: str = ""
@@ -105,8 +105,8 @@ class RunFolder:
             content = json.loads((self.directory / run_folder.RECORD_FILE).read_text(encoding="utf-8"))
             with one_problem():
                 record = TypeAdapter(RunRecord).validate_python(content)
-            for each in (record, *record.sources):
-                for time_of_run in filter(None, (each.started_at, each.finished_at)):
+            for run in (record, *record.sources):
+                for time_of_run in filter(None, (run.started_at, run.finished_at)):
                     datetime.fromisoformat(time_of_run).astimezone(UTC)
         except (FileNotFoundError, NotADirectoryError) as error:
             raise RunError(

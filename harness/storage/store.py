@@ -120,10 +120,10 @@ class Store:
 
         `verify` is as in :meth:`manifest`.
         """
-        given = list(refs)
+        all_refs = list(refs)
         with ThreadPoolExecutor(_READERS) as pool:
-            found = list(pool.map(lambda ref: self.manifest(ref, verify), given))
-        return {ref: manifest for ref, manifest in zip(given, found, strict=True) if manifest is not None}
+            manifests = zip(all_refs, pool.map(lambda ref: self.manifest(ref, verify), all_refs), strict=True)
+            return {ref: manifest for ref, manifest in manifests if manifest is not None}
 
     def write(self, ref: ArtifactRef, fill: Callable[[Path], None], figures: Mapping[str, Any]) -> Manifest:
         """Write an artifact: `fill` writes files to a temporary folder, which is then renamed.
@@ -193,7 +193,7 @@ def storage_errors(directory: Path) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        if any(_means_no_space(each) for each in causes_of(error, suppressed=True)):
+        if any(_means_no_space(cause) for cause in causes_of(error, suppressed=True)):
             raise StorageError(
                 f"The disk that holds {directory} is full. Free some space and run the same command again: "
                 "finished work is kept."

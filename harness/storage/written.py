@@ -28,12 +28,12 @@ class ReportFolder:
                 return
             if not self._target.is_dir():
                 raise StorageError(f"{out} is a file. Choose a folder for --out.")
-            found = sorted(_names_in(self._target))
+            names = sorted(_names_in(self._target))
         try:
             ours = json.loads((self._target / _MARK).read_text(encoding="utf-8"))["files"]
         except (OSError, ValueError, KeyError, TypeError):
             ours = []
-        foreign = [name for name in found if name not in ours]
+        foreign = [name for name in names if name not in ours]
         if foreign:
             raise StorageError(
                 f"{out} holds files that do not belong to a report, such as {foreign[0]}. Nothing was changed. Choose "
@@ -78,18 +78,18 @@ def replace_folder(fresh: Path, target: Path) -> None:
         if old.exists() and not target.exists():
             old.rename(target)
         raise
-    for each in (old, fresh):
-        shutil.rmtree(each, ignore_errors=True)
+    for folder in (old, fresh):
+        shutil.rmtree(folder, ignore_errors=True)
 
 
-def _exchanged(one: Path, other: Path) -> bool:
+def _exchanged(folder: Path, other_folder: Path) -> bool:
     """Exchange two folders in one step, so that a process that is killed leaves one of them. Return whether it worked.
 
     Only Linux can do it, and not on every file system.
     """
     exchange = getattr(ctypes.CDLL(None), "renameat2", None)
     here, flag = -100, 2  # AT_FDCWD and RENAME_EXCHANGE
-    return exchange is not None and exchange(here, os.fsencode(one), here, os.fsencode(other), flag) == 0
+    return exchange is not None and exchange(here, os.fsencode(folder), here, os.fsencode(other_folder), flag) == 0
 
 
 def _names_in(folder: Path) -> list[str]:

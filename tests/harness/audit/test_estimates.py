@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from prmcal.harness.audit.audit import Audit, audit
-from prmcal.harness.audit.estimates import CALIBRATORS, Number, Rows, fitted, predicted
+from prmcal.harness.audit.estimates import CALIBRATORS, Number, Rows, calibrated_rewards, fit_calibrator
 from prmcal.harness.audit.verdict import enough
 from tests.conftest import ROOT
 
@@ -136,10 +136,10 @@ def test_a_fit_to_many_prefixes_is_that_to_all_of_them(monkeypatch: pytest.Monke
     table = world(0.7, questions=2_000)
     rows = Rows(table.rename(columns={"score": "reward", "correct": "label"}).assign(question=0))
     for name in CALIBRATORS:
-        joined = predicted(fitted(name, rows), rows)
+        joined = calibrated_rewards(fit_calibrator(name, rows), rows)
         with monkeypatch.context() as patched:
             patched.setattr("prmcal.harness.audit.estimates._GROUPS", len(table))
-            whole = predicted(fitted(name, rows), rows)
+            whole = calibrated_rewards(fit_calibrator(name, rows), rows)
         assert np.abs(joined - whole).mean() < 0.002
 
 

@@ -51,9 +51,9 @@ def test_a_calibrator_of_an_audit_is_judged_on_questions_that_it_has_not_seen(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(estimates, "CALIBRATORS", ("memory",))
-    monkeypatch.setattr(estimates, "fitted", remember)
-    monkeypatch.setattr(estimates, "predicted", recall)
-    measured = estimates.measured(scored_coins())
+    monkeypatch.setattr(estimates, "fit_calibrator", remember)
+    monkeypatch.setattr(estimates, "calibrated_rewards", recall)
+    measured = estimates.measure(scored_coins())
     rows = estimates.Rows(scored_coins().prefixes)
     chance = float(((rows.reward - rows.label) ** 2).mean()) - 0.25
     assert measured.gains["memory"].value == pytest.approx(chance)
@@ -65,16 +65,16 @@ def test_the_best_calibrator_of_an_audit_is_judged_on_questions_that_have_not_ch
 ) -> None:
     says = {name: np.random.default_rng(seed).integers(0, 2, QUESTIONS) for seed, name in enumerate(LUCKY)}
     monkeypatch.setattr(estimates, "CALIBRATORS", LUCKY)
-    monkeypatch.setattr(estimates, "fitted", lambda name, rows, chosen=slice(None): says[name])
+    monkeypatch.setattr(estimates, "fit_calibrator", lambda name, rows, chosen=slice(None): says[name])
     monkeypatch.setattr(
         estimates,
-        "predicted",
+        "calibrated_rewards",
         lambda said, rows, chosen=slice(None): said[rows.question[chosen]].astype(float),
     )
     coins = scored_coins()
     # Scores that are always wrong, so that each of the lucky ones is better.
     coins.prefixes["reward"] = 1.0 - coins.prefixes["label"]
-    gain = estimates.measured(coins).gain
+    gain = estimates.measure(coins).gain
     by_luck = max(1 - np.mean((said - coins.prefixes["label"]) ** 2) for said in says.values())
     assert by_luck > 0.57
     assert gain.value == pytest.approx(0.5, abs=0.05)

@@ -10,7 +10,7 @@ import pytest
 
 from prmcal.errors import DataError
 from prmcal.harness.audit.audit import audit
-from prmcal.harness.audit.scored import scored
+from prmcal.harness.audit.scored import scored_records
 from prmcal.registry.reading.fields import Fields
 from prmcal.registry.reading.records import read_records
 from tests.conftest import ROOT
@@ -88,7 +88,7 @@ def test_published_files_are_read_as_they_are(shape: Public, tmp_path: Path) -> 
         path = tmp_path / path.name
         records = [each for _, each in read_records(DATA / shape.real[0])]
         path.write_text("\n".join(json.dumps(with_scores(each)) for each in records), encoding="utf-8")
-    rows = scored(read_records(path), path.name, shape.options)
+    rows = scored_records(read_records(path), path.name, shape.options)
     assert rows.target == shape.target
     mean, solutions, prefixes = REAL[path.name]
     assert rows.prefixes["label"].mean() == pytest.approx(mean, abs=1e-4)

@@ -15,7 +15,7 @@ import pytest
 
 from prmcal.errors import DataError
 from prmcal.harness.audit.audit import Audit, audit
-from prmcal.harness.audit.scored import Scored, scored
+from prmcal.harness.audit.scored import Scored, scored_records
 from prmcal.registry.reading.fields import Fields
 from prmcal.registry.reading.records import read_records
 from tests.conftest import ROOT
@@ -26,7 +26,7 @@ DATA = ROOT / "tests" / "recorded"
 
 
 def rows_of(records: Records, **fields: Any) -> Scored:
-    return scored([(f"row {place}", each) for place, each in enumerate(records)], "own.jsonl", Fields(**fields))
+    return scored_records([(f"row {place}", each) for place, each in enumerate(records)], "own.jsonl", Fields(**fields))
 
 
 def expected(field: str) -> list[Any]:
@@ -196,7 +196,7 @@ def test_every_container_has_the_same_rows(tmp_path: Path) -> None:
         writer.write_table(arrow)
     wanted = rows_of(records).prefixes
     for path in sorted(tmp_path.iterdir()):
-        pd.testing.assert_frame_equal(scored(read_records(path), str(path), Fields()).prefixes, wanted)
+        pd.testing.assert_frame_equal(scored_records(read_records(path), str(path), Fields()).prefixes, wanted)
     pd.testing.assert_frame_equal(audit(table).prefixes, wanted)
     (tmp_path / "empty").mkdir()
     with pytest.raises(DataError, match="a folder without a data set"):
@@ -219,6 +219,6 @@ def test_published_files_are_read_as_they_are() -> None:
     scores = [
         (place, {**record, "scores": [0.5] * record["input"].count("\u043a\u0438")}) for place, record in shepherd
     ]
-    rated = scored(scores, "shepherd", Fields())
+    rated = scored_records(scores, "shepherd", Fields())
     assert rated.target == "success rate"
     assert rated.solutions["steps"].iloc[0] == steps

@@ -13,7 +13,7 @@ import pytest
 from prmcal import load_calibrator
 from prmcal.errors import DataError
 from prmcal.harness.audit.audit import Audit, audit
-from prmcal.harness.audit.estimates import CALIBRATORS, Rows, fitted, predicted
+from prmcal.harness.audit.estimates import CALIBRATORS, Rows, calibrated_rewards, fit_calibrator
 from prmcal.harness.audit.saved import save
 from prmcal.registry.reading.scales import Scale, ScaleName
 from tests.conftest import ROOT, Prmcal
@@ -24,7 +24,7 @@ from tests.harness.audit import files
 @pytest.mark.parametrize("scale", ["probability", "logit"])
 def test_it_gives_the_same_rewards(name: str, scale: ScaleName, tmp_path: Path) -> None:
     rows = Rows(audit_of_files(tmp_path).prefixes)
-    calibrator = fitted(name, rows)
+    calibrator = fit_calibrator(name, rows)
     save(
         tmp_path,
         calibrator,
@@ -36,7 +36,7 @@ def test_it_gives_the_same_rewards(name: str, scale: ScaleName, tmp_path: Path) 
     loaded = load_calibrator(tmp_path)
     assert (loaded.name, loaded.scale, loaded.field, loaded.files) == (name, scale, "scores", ("a.jsonl",))
     scores = rows.reward if scale == "probability" else rows.logit
-    np.testing.assert_allclose(loaded.predict(scores), predicted(calibrator, rows), atol=1e-9)
+    np.testing.assert_allclose(loaded.predict(scores), calibrated_rewards(calibrator, rows), atol=1e-9)
     assert loaded.predict(scores.reshape(-1, 1)).shape == (len(scores), 1)
     assert np.isnan(loaded.predict([np.nan, 0.5])).tolist() == [True, False]
     assert np.isnan(loaded.predict(np.nan))

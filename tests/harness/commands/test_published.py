@@ -14,7 +14,7 @@ import yaml
 
 from prmcal import Prefix, Sampling
 from prmcal.errors import DataError, StorageError
-from prmcal.harness.audit.scored import scored
+from prmcal.harness.audit.scored import scored_records
 from prmcal.harness.cli.export import write_success_rates
 from prmcal.harness.cli.leaderboard import render_leaderboard
 from prmcal.registry.plugins import datasets, llms, prms
@@ -154,7 +154,7 @@ def test_first_passes_of_the_papers_code_are_a_recording(tmp_path: Path) -> None
         scores = prm.score(question.text, trajectories)
         np.testing.assert_allclose([each.reward[-1] for each in scores], expected, atol=1e-3)
         assert all(np.isfinite(each.logit[-1]) for each in scores)
-    found = scored(read_files(list(map(Path, files))), "first passes", Fields())
+    found = scored_records(read_files(list(map(Path, files))), "first passes", Fields())
     assert (found.scale.name, found.solutions["label"].tolist()) == ("probability", [1.0, 0.0, 1.0, 0.0])
 
 
@@ -191,7 +191,7 @@ def test_rewards_belong_to_the_solutions_in_their_order(tmp_path: Path) -> None:
         read_files([passes, rewards])
     np.save(rewards, np.full((2, 3), 0.5))
     with pytest.raises(DataError, match="'rewards' must be a list with an entry for each of its 2 solutions"):
-        scored(read_files([passes, rewards]), "first passes", Fields())
+        scored_records(read_files([passes, rewards]), "first passes", Fields())
 
 
 def test_a_place_that_cannot_be_written_is_named(finished: Path, tmp_path: Path) -> None:
