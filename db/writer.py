@@ -103,6 +103,12 @@ class Writer:
             )
             return {row.cell_id: row.job_key for row in connection.execute(query)}
 
+    def last_run_ended(self) -> bool:
+        """Return whether the last run was not interrupted, so that its comparisons are stored, and was published."""
+        with self._connected() as connection:
+            latest = sa.select(tables.Run.status).order_by(tables.Run.started_at.desc()).limit(1)
+            return connection.execute(latest).scalar() in ("done", "failed") and self.published.exists()
+
     def publish(self) -> None:
         """Replace the published copy by the current content in one step.
 
