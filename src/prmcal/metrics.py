@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from prmcal.db.statistics.bootstrap import Bootstrap, Estimate, estimate
+from prmcal.db.statistics.bootstrap import Bootstrap, Resampled, estimate
+from prmcal.db.statistics.intervals import Estimate
 from prmcal.db.statistics.paired import Replicated, replicated_difference
 from prmcal.harness.metrics.measured import reliability_bins, statistic_of
 from prmcal.registry.contracts.metric import Metric, PrefixRows
@@ -33,13 +34,9 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Value:
-    """A number with its 95% interval over questions."""
+class Value(Estimate):
+    """A number with its 95% interval over questions, whose ends are NaN for a single question."""
 
-    value: float
-    low: float
-    high: float
-    """The ends of the interval; NaN for a single question."""
     n: int
     """Number of questions."""
 
@@ -147,7 +144,7 @@ def _rows(scores: "ArrayLike", k: "ArrayLike", n: "ArrayLike", groups: "ArrayLik
     return PrefixRows(rewards, counts, np.broadcast_to(np.asarray(n, dtype=np.int64), counts.shape), questions)
 
 
-def _estimate(metric: Metric, rows: PrefixRows) -> Estimate:
+def _estimate(metric: Metric, rows: PrefixRows) -> Resampled:
     statistic = statistic_of(metric, rows, Bootstrap())
     if statistic is None:
         raise ValueError(f"{type(metric).__name__} is not defined for these rows: see its documentation.")
