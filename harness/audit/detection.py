@@ -88,12 +88,12 @@ def prm_scores(
     `prefixes` are those of `Scored`, where a label is 1 if the step is right. `calibrated`, of shape (prefixes,), are
     calibrated rewards of questions that the fit has not seen. `levels` are the categories of the prefixes.
     """
-    steps, right = prefixes["step"].to_numpy() > 0, prefixes["label"].to_numpy() > 0.5
+    steps, is_right = prefixes["step"].to_numpy() > 0, prefixes["label"].to_numpy() > 0.5
     question, rewards = prefixes["question"].to_numpy(np.int64), prefixes["reward"].to_numpy(np.float64)
     categories = {name: steps & (levels == classification).to_numpy() for classification, name in CATEGORIES.items()}
 
     def score_of(way: str, values: Floats, category: Bools) -> Detection:
-        statistic = _HalfOfBoth(values[category] > 0.5, right[category], question[category])
+        statistic = _HalfOfBoth(values[category] > 0.5, is_right[category], question[category])
         score = estimate(statistic, bootstrap)
         return Detection(score.value, score.low, score.high, way, score.rows)
 
@@ -113,8 +113,8 @@ class _Steps:
 
     def __init__(self, prefixes: pd.DataFrame) -> None:
         steps = prefixes[prefixes["step"] > 0].sort_values(["question", "solution", "step"])
-        new = steps[["question", "solution"]].diff().ne(0).any(axis=1).to_numpy()
-        self.rows, self._starts = steps.index.to_numpy(), np.flatnonzero(new)
+        is_first_row = steps[["question", "solution"]].diff().ne(0).any(axis=1).to_numpy()
+        self.rows, self._starts = steps.index.to_numpy(), np.flatnonzero(is_first_row)
         self._step = steps["step"].to_numpy(np.float64)
         self.solution = self.rows[self._starts]
         """A row of each solution."""

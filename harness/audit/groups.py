@@ -116,12 +116,12 @@ def _p_of(error: Number) -> float:
     return float(2 * ndtr(-abs(error.value) / (half / 1.96))) if half > 0 else 1.0
 
 
-def compared_scores(verifiers: Mapping[str, Audited], width: int | None = None) -> str:
+def compared_scores(audits: Mapping[str, Audited], width: int | None = None) -> str:
     """Return a table of several scores of the same solutions, with paired tests of each against the first."""
     rows, tests = [], []
-    first_name, *other_names = verifiers
-    values = {name: list(_per_question(audited.scored)) for name, audited in verifiers.items()}
-    for name, measured in ((name, audited.measured) for name, audited in verifiers.items()):
+    first_name, *other_names = audits
+    values = {name: list(_per_question(audited.scored)) for name, audited in audits.items()}
+    for name, measured in ((name, audited.measured) for name, audited in audits.items()):
         means = [quantity(mean_of_questions(numbers), 2) if len(numbers) > 1 else "" for _, numbers in values[name]]
         rows.append([name, quantity(measured.signed_error, 2, signed=True), number(measured.brier.value), *means])
     for name in other_names:
@@ -144,9 +144,9 @@ def _per_question(scored: Scored) -> Iterator[tuple[str, Floats]]:
     """Yield the AUC of each question with both outcomes, and the accuracy of each by its best-scored solution."""
     areas = areas_within(scored.solutions)
     yield "AUC within", areas if len(areas) >= LEAST_MIXED else np.zeros(0)
-    best = best_of_all(scored)
-    if best is not None:
-        yield f"best-of-{best[0]}", best[2]
+    if (accuracies := best_of_all(scored)) is not None:
+        samples, _, best_accuracy = accuracies
+        yield f"best-of-{samples}", best_accuracy
 
 
 def _paired_p(difference: Floats) -> float:

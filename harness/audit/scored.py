@@ -79,6 +79,16 @@ def scored_records(records: Sequence[Record], source: str, fields: Fields) -> Sc
     return rows_of(solutions, source, fields, words)
 
 
+def _answer_of(solution: Solution) -> tuple[Any, str]:
+    """Return the answer of a solution, or None, and where it stands."""
+    text, answer = solution.get("text") or "\n\n".join(solution.get("steps") or ()), solution.get("answer")
+    if answer is None and text and (extracted := find_answer(text, MARKED)):
+        return extracted.text, extracted.way
+    if answer is None and solution.get("reference") is not None and 0 < len(text) <= _SHORT and "\n" not in text:
+        return text, "the whole text"
+    return answer, "a field of its own"
+
+
 def _graded(solution: Solution, answer: Any, reference: str) -> bool:
     """Return whether an answer is right. Several boxes in the last step are a list, if the reference is one."""
     if answer is not None and grade_answer(str(answer), reference) == "correct":
@@ -112,12 +122,7 @@ def rows_of(solutions: Sequence[Solution], source: str, fields: Fields, words: S
             if extra in (0, 1) or len(unlike) <= _FEW_UNLIKE * len(solutions):
                 count = len(solution["score"]) - bare_is_scored
         scores, steps = _aligned(solution.get("score"), count, solution, source)
-        text = solution.get("text") or "\n\n".join(solution.get("steps") or ())
-        answer, way = solution.get("answer"), "a field of its own"
-        if answer is None and text and (extracted := find_answer(text, MARKED)):
-            answer, way = extracted.text, extracted.way
-        if answer is None and solution.get("reference") is not None and 0 < len(text) <= _SHORT and "\n" not in text:
-            answer, way = text, "the whole text"
+        answer, way = _answer_of(solution)
         outcome = share_of(solution.get("label"))
         if outcome is None and solution.get("reference") is not None:
             reference = str(solution["reference"])

@@ -253,13 +253,14 @@ def _worth(scored: Scored) -> tuple[dict[str, Number], str]:
     if not figures:
         return {}, "No question has both right and wrong solutions, so no order can be learned or measured."
     auc = next(iter(figures.values()))
-    best_of = best_of_all(scored)
-    if best_of is not None:
-        best = f"best-of-{best_of[0]}"
-        figures |= {"one sample": mean_of_questions(best_of[1]), best: mean_of_questions(best_of[2])}
+    accuracies = best_of_all(scored)
+    if accuracies is not None:
+        samples, single_accuracy, best_accuracy = accuracies
+        best = f"best-of-{samples}"
+        figures |= {"one sample": mean_of_questions(single_accuracy), best: mean_of_questions(best_accuracy)}
     if auc.value < LEAST_AUC:
         return figures, f"The AUC within questions is {quantity(auc)}, and a PRM needs {LEAST_AUC:g}."
-    if best_of is not None and figures[best].value < figures["one sample"].value:
+    if accuracies is not None and figures[best].value < figures["one sample"].value:
         worse = f"The accuracy of {best}, {quantity(figures[best])}, is below that of one sample"
         return figures, f"{worse}, {quantity(figures['one sample'])}."
     return figures, ""

@@ -112,10 +112,10 @@ def order(measured: Measured, ranked: str) -> str:
     area_text = f"AUC within {area.questions:,} questions {quantity(area)}"
     if is_reverse(measured):
         return f"Higher scores are worse: {area_text}. Turn them round: --reverse."
-    what = "" if ranked == "solutions" else f" {ranked}"
+    ranked_text = "" if ranked == "solutions" else f" {ranked}"
     if area.low <= _WEAK:
-        return f"They do not clearly rank{what} above chance: {area_text}."
-    return f"They rank{what} {'well' if area.low > _GOOD else 'above chance'}: {area_text}."
+        return f"They do not clearly rank{ranked_text} above chance: {area_text}."
+    return f"They rank{ranked_text} {'well' if area.low > _GOOD else 'above chance'}: {area_text}."
 
 
 def fifths_table(scored: Scored, measured: Measured) -> list[list[str]]:

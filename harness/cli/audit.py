@@ -77,20 +77,20 @@ def audit(
     from prmcal.harness.audit.groups import compared_scores
     from prmcal.registry.reading.fields import Fields
 
-    verifiers = {}
+    audits = {}
     names: list[str | None] = [*(score or [])]
     for name in names or [None]:
         fields = Fields(question, name, label, scale, answer=answer, truth=truth, reverse=reverse)
-        verifiers[str(name)] = audit_files(files, fields, names_by_kind(only), against, by)
-    if len(verifiers) > 1:
-        typer.echo(compared_scores(verifiers))
+        audits[str(name)] = audit_files(files, fields, names_by_kind(only), against, by)
+    if len(audits) > 1:
+        typer.echo(compared_scores(audits))
         return
-    (verifier,) = verifiers.values()
-    typer.echo(str(verifier))
+    (audited,) = audits.values()
+    typer.echo(str(audited))
     if out is not None:
-        verifier.save(out)
+        audited.save(out)
         folder, written = (
-            (out / "GROUP", f"a folder for each group into {out}") if verifier.groups else (out, out / "report.html")
+            (out / "GROUP", f"a folder for each group into {out}") if audited.groups else (out, out / "report.html")
         )
         typer.echo(f"\nWrote {written}. To calibrate other scores: prmcal apply {shlex.quote(str(folder))} FILE")
 

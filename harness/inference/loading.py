@@ -167,8 +167,8 @@ def best_fit(folder: RunFolder, plan: Plan, store: Store, names: Mapping[str, st
     for kind, name in names.items():
         named_fits = [job for job in fits if getattr(job.labels, kind) == name] if name else fits
         if not named_fits:
-            there = ", ".join(dict.fromkeys(getattr(job.labels, kind) for job in fits))
-            raise RunError(f"The run in {folder.directory} has no {kind} '{name}'. It has: {there}.")
+            names_there = ", ".join(dict.fromkeys(getattr(job.labels, kind) for job in fits))
+            raise RunError(f"The run in {folder.directory} has no {kind} '{name}'. It has: {names_there}.")
         fits = named_fits
     fits = [job for job in fits if store.manifest(job.refs[0]) is not None]
     if not fits:
@@ -190,8 +190,8 @@ def best_fit(folder: RunFolder, plan: Plan, store: Store, names: Mapping[str, st
     except DatabaseError:
         order = []
     # A run without calibration metrics has no ranking. What is fitted there is better than nothing.
-    calibrating = [job for job in fits if job.shards[0].parameters.calibrator.plugin != "uncalibrated"]
-    return next((by_name[name] for name in order if name in by_name), (calibrating or fits)[0])
+    calibrating_fits = [job for job in fits if job.shards[0].parameters.calibrator.plugin != "uncalibrated"]
+    return next((by_name[name] for name in order if name in by_name), (calibrating_fits or fits)[0])
 
 
 def _auroc(pool: Pool) -> float:

@@ -156,7 +156,7 @@ def predicted_rewards(
     levels = sorted({*calibrator.levels, *more_levels})
     predicted = np.empty((len(rows), len(levels)))
     groups: Iterable[tuple[Any, Any]] = (
-        hidden_states(context, shard, rows, apart=True)
+        hidden_states(context, shard, rows, by_question=True)
         if calibrator.reads == "hidden"
         else [(slice(None), features_of(context, shard, calibrator, rows))]
     )
@@ -226,12 +226,12 @@ def _save(forest: HiddenStates, folder: Path) -> None:
 
 
 def hidden_states(
-    context: Context, shard: Shard[CalibratorParameters], rows: pd.DataFrame, apart: bool = False
+    context: Context, shard: Shard[CalibratorParameters], rows: pd.DataFrame, by_question: bool = False
 ) -> Iterator[tuple[Ints, HiddenStates]]:
     """Yield the hidden states of some scored prefixes, with the positions of these in `rows`.
 
-    They come all at once. If they are computed and may come `apart`, those of one question come at a time: the PRM then
-    reads each question once, and the states of one question are in memory.
+    They come all at once. With `by_question`, those that are computed come one question at a time: the PRM then reads
+    each question once, and the states of one question are in memory.
     """
     all_rows = np.arange(len(rows))
     if TEXTS not in shard.inputs:
@@ -247,7 +247,7 @@ def hidden_states(
     leaves = pd.concat(tables)[[*PREFIX, "request", "leaf"]]
     sizes = leaves["request"].value_counts()
     row_leaves = rows[[*PREFIX, "logit"]].merge(leaves, on=PREFIX, how="left", validate="one_to_one")
-    for positions in row_leaves.groupby("request").indices.values() if apart else [all_rows]:
+    for positions in row_leaves.groupby("request").indices.values() if by_question else [all_rows]:
         group = row_leaves.iloc[positions]
         numbers, request = np.unique(group["request"].to_numpy(np.int64), return_inverse=True)
         sized_requests = [(requests[number], int(sizes[number])) for number in numbers]

@@ -10,10 +10,16 @@ import numpy as np
 import pandas as pd
 
 from prmcal.errors import DataError, PluginFailedError
-from prmcal.harness.jobs import parameters
 from prmcal.harness.jobs.context import Context, Output
 from prmcal.harness.jobs.job import Shard
-from prmcal.harness.jobs.parameters import PluginReference
+from prmcal.harness.jobs.parameters import (
+    GradedParameters,
+    GradedSearchParameters,
+    ImportedParameters,
+    PluginReference,
+    SuccessParameters,
+    VerdictParameters,
+)
 from prmcal.harness.jobs.plugin_calls import plugin_guard
 from prmcal.harness.jobs.rollout import PrefixOfTrajectory, completion_of, measured_prefixes
 from prmcal.registry.contracts.data import GIVEN, Completion
@@ -25,7 +31,7 @@ from prmcal.registry.messages import shown
 from prmcal.steps import join_steps, text_so_far
 
 
-def compute_graded(shard: Shard[parameters.GradedParameters], context: Context) -> Output:
+def compute_graded(shard: Shard[GradedParameters], context: Context) -> Output:
     """Return the trajectories of a rollout with their answers and verdicts."""
     grading = _Grading(shard, context)
     texts = context.table(shard, "rollout", "texts")
@@ -75,7 +81,7 @@ def graded_table(rows: Sequence[dict[str, Any]]) -> pd.DataFrame:
     return pd.DataFrame(rows).astype({**dict.fromkeys(numbers, "int32"), "answer": "str", "found_by": "str"})
 
 
-def compute_success(shard: Shard[parameters.SuccessParameters], context: Context) -> Output:
+def compute_success(shard: Shard[SuccessParameters], context: Context) -> Output:
     """Return the success counts of the prefixes of the measured trajectories, from a block of their follow-ups.
 
     A terminal prefix has no follow-ups: it contains the final answer, or the LLM ended it without one. All of its
@@ -105,7 +111,7 @@ def compute_success(shard: Shard[parameters.SuccessParameters], context: Context
 
 
 def _outcome(
-    prefix: PrefixOfTrajectory, parameters: parameters.SuccessParameters, grading: "_Grading"
+    prefix: PrefixOfTrajectory, parameters: SuccessParameters, grading: "_Grading"
 ) -> tuple[bool | None, bool]:
     """Return whether all follow-ups of a prefix are correct, None if they are to be graded, and if it is terminal."""
     outcome = prefix.outcome(parameters.follow_ups.stop)
@@ -129,7 +135,7 @@ def successes_table(rows: Sequence[tuple[str, int, int, int, int, bool]]) -> pd.
     return pd.DataFrame(rows, columns=columns).astype(dict.fromkeys(columns[1:5], "int32"))
 
 
-def compute_graded_search(shard: Shard[parameters.GradedSearchParameters], context: Context) -> Output:
+def compute_graded_search(shard: Shard[GradedSearchParameters], context: Context) -> Output:
     """Return the searches with their verdicts, and whether one of the finished prefixes of each has the answer."""
     grading = _Grading(shard, context)
     finished = context.table(shard, "search", "finished")
@@ -144,7 +150,7 @@ def compute_graded_search(shard: Shard[parameters.GradedSearchParameters], conte
     return Output({"searches": searches})
 
 
-def compute_imported(shard: Shard[parameters.ImportedParameters], context: Context) -> Output:
+def compute_imported(shard: Shard[ImportedParameters], context: Context) -> Output:
     """Return the tables of a rollout and of its success rates. Prefixes without a rate are not in the second one.
 
     The number of generated tokens is not known; it is stored as 0.
@@ -222,10 +228,10 @@ def graded_by(context: Context, reference: PluginReference, requests: Sequence[G
     return grades
 
 
-def compute_verdicts(shard: Shard[parameters.VerdictParameters], context: Context) -> Output:
+def compute_verdicts(shard: Shard[VerdictParameters], context: Context) -> Output:
     """Return the verdicts of another grader on graded trajectories.
 
-    One that is asked only where the first grader could not decide takes over its verdicts elsewhere.
+    A grader that is asked only where the first one could not decide keeps the first one's verdicts elsewhere.
     """
     reference = shard.parameters.grader
     assert reference is not None

@@ -14,9 +14,9 @@ from typing import Any
 import pandas as pd
 
 from prmcal.errors import DataError
-from prmcal.harness.jobs import parameters
 from prmcal.harness.jobs.context import Context, Output
 from prmcal.harness.jobs.job import Shard
+from prmcal.harness.jobs.parameters import FollowUpParameters, RolloutParameters, SuccessParameters
 from prmcal.harness.jobs.plugin_calls import plugin_guard
 from prmcal.harness.jobs.stepping import stored_completions
 from prmcal.harness.storage.store import content_key, seed_from_key
@@ -55,8 +55,8 @@ class PrefixOfTrajectory:
         The bare question gets follow-ups of its own for every trajectory, since IAS depends on its success rate. So
         does a prefix whose verdict may be that of its trajectory.
         """
-        alone = not self.step or self.correct is not None
-        return content_key([list(self.steps), self.trajectory if alone else None])
+        is_unshared = not self.step or self.correct is not None
+        return content_key([list(self.steps), self.trajectory if is_unshared else None])
 
     def outcome(self, follow_ups: int) -> bool | None:
         """Return the verdict on all follow-ups, if the LLM knows it; None if they must be sampled.
@@ -71,7 +71,7 @@ class PrefixOfTrajectory:
         return ended or find_answer(join_steps(self.steps), answers, self.whole) is not None
 
 
-def compute_rollout(shard: Shard[parameters.RolloutParameters], context: Context) -> Output:
+def compute_rollout(shard: Shard[RolloutParameters], context: Context) -> Output:
     """Return the trajectories of a slice of questions."""
     trajectories = shard.parameters.trajectories
     questions = context.questions(shard.parameters.data)
@@ -92,7 +92,7 @@ def compute_rollout(shard: Shard[parameters.RolloutParameters], context: Context
     return drawing.output("texts", pd.DataFrame(rows).astype({**types, **_TYPES}))
 
 
-def compute_follow_ups(shard: Shard[parameters.FollowUpParameters], context: Context) -> Output:
+def compute_follow_ups(shard: Shard[FollowUpParameters], context: Context) -> Output:
     """Return the follow-ups of the prefixes that are not finished, each distinct prefix once."""
     parameters, block = shard.parameters, shard.parameters.follow_ups
     questions = {question.id: question.text for question in context.questions(parameters.data)}
@@ -129,7 +129,7 @@ def _is_followed_up(prefix: PrefixOfTrajectory, answers: Ways | None) -> bool:
 
 
 def measured_prefixes(
-    texts: pd.DataFrame, parameters: parameters.FollowUpParameters | parameters.SuccessParameters
+    texts: pd.DataFrame, parameters: FollowUpParameters | SuccessParameters
 ) -> Iterator[PrefixOfTrajectory]:
     """Yield the prefixes whose success rates are measured, of the trajectories that the parameters name."""
     for row in texts[texts["trajectory"] < parameters.trajectories.stop].itertuples():
@@ -141,19 +141,19 @@ def measured_prefixes(
             )
 
 
-def chosen_prefixes(steps: int, most: int | None, first: int | None = None) -> list[int]:
+def chosen_prefixes(steps: int, most_prefixes: int | None, first_prefixes: int | None = None) -> list[int]:
     """Return which prefixes of a trajectory of T steps are followed up, by their numbers of steps t.
 
-    There are at most `most`, at least 2: the bare question, the whole trajectory, and prefixes at equal distances
-    between them, rounded to whole steps. With None, all T+1 are followed up. If `first` is set, these are t = 0 to
-    `first` - 1 without the whole trajectory, as in the authors' code.
+    There are at most `most_prefixes`, at least 2: the bare question, the whole trajectory, and prefixes at equal
+    distances between them, rounded to whole steps. With None, all T+1 are followed up. If `first_prefixes` is set,
+    these are t = 0 to `first_prefixes` - 1 without the whole trajectory, as in the authors' code.
     """
-    if first is not None:
-        return list(range(max(1, min(first, steps))))
-    if most is None or most > steps:
+    if first_prefixes is not None:
+        return list(range(max(1, min(first_prefixes, steps))))
+    if most_prefixes is None or most_prefixes > steps:
         return list(range(steps + 1))
-    gaps = most - 1
-    return [(2 * place * steps + gaps) // (2 * gaps) for place in range(most)]
+    gaps = most_prefixes - 1
+    return [(2 * number * steps + gaps) // (2 * gaps) for number in range(most_prefixes)]
 
 
 _TYPES = {
@@ -172,9 +172,7 @@ class Drawing:
     `block` has the indices of the completions of each prefix.
     """
 
-    def __init__(
-        self, shard: Shard[parameters.RolloutParameters | parameters.FollowUpParameters], context: Context, block: range
-    ) -> None:
+    def __init__(self, shard: Shard[RolloutParameters | FollowUpParameters], context: Context, block: range) -> None:
         self._shard, self._context, self._block = shard, context, block
         self._draws = math.ceil(len(block) * (shard.parameters.prefer_answered or 1))
         self._samples = self._tokens = 0

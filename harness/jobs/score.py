@@ -5,9 +5,9 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from prmcal.harness.jobs import parameters
 from prmcal.harness.jobs.context import Context, Output
 from prmcal.harness.jobs.job import Shard
+from prmcal.harness.jobs.parameters import QuestionSlice, ScoreParameters
 from prmcal.harness.jobs.plugin_calls import checked_scores, plugin_guard
 from prmcal.registry.contracts.data import PrefixScores, ScoringRequest
 from prmcal.steps import split_steps
@@ -16,9 +16,7 @@ _Place = tuple[str, int, PrefixScores]
 """The id of a question, the index of one of its trajectories, and the scores of this trajectory."""
 
 
-def scoring_requests(
-    context: Context, data: parameters.QuestionSlice, trajectories: pd.DataFrame
-) -> dict[str, ScoringRequest]:
+def scoring_requests(context: Context, data: QuestionSlice, trajectories: pd.DataFrame) -> dict[str, ScoringRequest]:
     """Return the requests to score some trajectories: one for each question, by its id, in the order of the table."""
     questions = {question.id: question.text for question in context.questions(data)}
     return {
@@ -27,7 +25,7 @@ def scoring_requests(
     }
 
 
-def compute_score(shard: Shard[parameters.ScoreParameters], context: Context) -> Output:
+def compute_score(shard: Shard[ScoreParameters], context: Context) -> Output:
     """Return the scores of a rollout shard. A prefix that is too long for the PRM has the score NaN and a flag."""
     prm = shard.parameters.prm
     trajectories = context.table(shard, "rollout", "texts")

@@ -161,7 +161,7 @@ class BeamSearch:
 
         `step` counts the steps of this round.
         """
-        places: list[tuple[int, list[int]]] = []
+        batches: list[tuple[int, list[int]]] = []
         requests = []
         for index, (search, beams) in enumerate(zip(searches, candidates, strict=True)):
             for number, (steps, members) in enumerate(_by_steps(beams)):
@@ -169,13 +169,13 @@ class BeamSearch:
                 key = content_key([self.seed, search.question.text, search.rounds, step, number])
                 prefix = Prefix(search.question.text, steps)
                 requests.append(GenerationRequest(prefix, len(members), seed_from_key(key)))
-                places.append((index, members))
+                batches.append((index, members))
         sampling = replace(self.sampling, max_tokens=self.strategy.step_tokens or self.sampling.max_tokens)
         with plugin_guard("llm", self.llm.plugin_name, "generate"):
             completions_of = next_steps(self.llm, requests, sampling)
         context = self.strategy.context_tokens
         limits = context or self.sampling.max_tokens, self.strategy.most_steps, context is not None
-        for (index, members), completions in zip(places, completions_of, strict=True):
+        for (index, members), completions in zip(batches, completions_of, strict=True):
             search = searches[index]
             search.prefill_tokens += completions[0].prompt_tokens
             for member, completion in zip(members, completions, strict=True):

@@ -109,12 +109,12 @@ def differences(first_table: pa.Table, second_table: pa.Table) -> Iterator[Diffe
         values, other_values = (table[column].to_pandas().astype(object) for table in (first_table, second_table))
         if all(pa.types.is_floating(table[column].type) for table in (first_table, second_table)):
             values, other_values = values.astype(float), other_values.astype(float)
-            apart = ~np.isclose(values, other_values, RELATIVE, ABSOLUTE, equal_nan=True)
-            size = float((values - other_values).abs()[apart].max()) if apart.any() else 0.0
+            differs = ~np.isclose(values, other_values, RELATIVE, ABSOLUTE, equal_nan=True)
+            size = float((values - other_values).abs()[differs].max()) if differs.any() else 0.0
         else:
-            apart = ((values != other_values) & ~(values.isna() & other_values.isna())).to_numpy(bool)
-        if apart.any():
-            yield Difference(column, int(apart.sum()), size)
+            differs = ((values != other_values) & ~(values.isna() & other_values.isna())).to_numpy(bool)
+        if differs.any():
+            yield Difference(column, int(differs.sum()), size)
 
 
 def result_differences(first_table: pa.Table, second_table: pa.Table) -> dict[str, float]:

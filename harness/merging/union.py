@@ -104,20 +104,14 @@ class _Builder:
 
     def _conflicting_plugins(self, plan: Plan) -> list[tuple[str, str]]:
         """Return the plugins and data sets of a plan whose names mean others in the runs before."""
-        return [
+        planned = [(kind, plugin) for kind, plugins in plan.plugins.items() if kind != "metric" for plugin in plugins]
+        conflicts = [
             (kind, plugin.name)
-            for kind, plugins in plan.plugins.items()
-            for plugin in plugins
-            if kind != "metric"
-            and (
-                self.plugins[kind].get(plugin.name, plugin).identity != plugin.identity
-                or any(
-                    self.datasets.get((data.name, data.split), data) != data
-                    for data in plan.datasets
-                    if kind == "dataset" and data.name == plugin.name
-                )
-            )
+            for kind, plugin in planned
+            if self.plugins[kind].get(plugin.name, plugin).identity != plugin.identity
         ]
+        datasets = [data for data in plan.datasets if self.datasets.get((data.name, data.split), data) != data]
+        return [*conflicts, *(("dataset", data.name) for data in datasets)]
 
     def _other_llms(self, plan: Plan) -> set[str]:
         """Return the LLMs of a plan under whose names the runs before have results of other parameters."""
@@ -173,18 +167,18 @@ class _Builder:
             holder = self.holders[ref]
             if holder is source or holder.manifests[ref].files == manifest.files:
                 continue
-            apart = artifact_differences(Store(holder.folder), Store(source.folder), ref)
-            if apart and ref.kind in _SAMPLED:
+            sizes_by_name = artifact_differences(Store(holder.folder), Store(source.folder), ref)
+            if sizes_by_name and ref.kind in _SAMPLED:
                 raise RunError(
                     f"{holder.folder} and {source.folder} have different samples under one key ({ref.kind}/{ref.key}: "
                     f"{source.plan.job_of(ref)}), so their results are not about the same. Nothing was merged. Draw "
                     "samples once, and copy their folder before they are scored on several machines. Or give one of "
                     "the grids another 'seed', and its LLM another name."
                 )
-            if apart:
+            if sizes_by_name:
                 unequal.add(ref)
                 largest = sizes.setdefault(ref, {})
-                largest |= {name: max(size, largest.get(name, size)) for name, size in apart.items()}
+                largest |= {name: max(size, largest.get(name, size)) for name, size in sizes_by_name.items()}
         return unequal
 
     def _behind(self, unequal: set[ArtifactRef]) -> dict[_Node, set[ArtifactRef]]:
@@ -222,18 +216,18 @@ def artifact_differences(first_store: Store, second_store: Store, ref: ArtifactR
     """
     manifests = first_store.manifest(ref, verify=False), second_store.manifest(ref, verify=False)
     files, other_files = (manifest.files if manifest else {} for manifest in manifests)
-    apart: list[float] = []
+    sizes: list[float] = []
     for name in sorted(name for name in files.keys() | other_files.keys() if files.get(name) != other_files.get(name)):
         table = name.removesuffix(".parquet")
         if table == name or name not in files or name not in other_files:
-            apart.append(math.nan)
+            sizes.append(math.nan)
             continue
         tables = first_store.read(ref, table), second_store.read(ref, table)
         if table == "results" and (of_metrics := result_differences(*tables)):
             return of_metrics
-        apart += [difference.size for difference in differences(*tables)]
-    numbers = [size for size in apart if not math.isnan(size)]
-    return {ref.kind.replace("_", " "): max(numbers, default=math.nan)} if apart else {}
+        sizes += [difference.size for difference in differences(*tables)]
+    numbers = [size for size in sizes if not math.isnan(size)]
+    return {ref.kind.replace("_", " "): max(numbers, default=math.nan)} if sizes else {}
 
 
 def _listed(sizes: Iterable[_Sizes]) -> str:

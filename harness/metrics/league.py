@@ -10,7 +10,7 @@ a strategy that gets worse with more samples is shown so.
 """
 
 from collections.abc import Callable, Sequence
-from functools import cached_property, lru_cache
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -112,10 +112,10 @@ def samples_to(costs: Floats, accuracies: Floats, wanted_accuracy: Floats, maxim
     reached = accuracies >= wanted_accuracy[:, None] - 1e-12
     first_point = np.argmax(reached, axis=1)
     rows = np.arange(len(costs))
-    before = np.maximum(first_point - 1, 0)
-    low, high = accuracies[rows, before], accuracies[rows, first_point]
+    previous = np.maximum(first_point - 1, 0)
+    low, high = accuracies[rows, previous], accuracies[rows, first_point]
     rise = np.divide(wanted_accuracy - low, high - low, out=np.ones_like(low), where=high > low)
-    cost = costs[rows, before] + np.clip(rise, 0.0, 1.0) * (costs[rows, first_point] - costs[rows, before])
+    cost = costs[rows, previous] + np.clip(rise, 0.0, 1.0) * (costs[rows, first_point] - costs[rows, previous])
     cost = np.where(first_point == 0, costs[:, 0], cost)
     return np.where(reached.any(axis=1), cost, float(maximum))
 
@@ -134,7 +134,6 @@ def _means_of(curve: Curve) -> Callable[[Floats], Means]:
     return reuse_last(means)
 
 
-@lru_cache(maxsize=4)
 def _sorted(curve: Curve) -> tuple[OneCurve, OneCurve]:
     """Return the mean costs, ascending, and accuracies, and how far each question is from them, in the same order."""
     order = np.argsort(curve.cost, kind="stable")
@@ -158,14 +157,6 @@ class CurveStatistic(Statistic):
     def values(self, weights: Floats) -> Floats:
         """Compute the number under each row of `weights`."""
         return self.of([_means_of(curve)(weights) for curve in self.curves])
-
-    def value(self) -> float:
-        """Compute the number with every question counted once."""
-        return self._value
-
-    @cached_property
-    def _value(self) -> float:
-        return super().value()
 
     def interval(self, replicates: Floats) -> tuple[float, float]:
         """Return percentiles of the replicates, which contain the number."""
@@ -193,15 +184,11 @@ class SmoothStatistic(LinearisedStatistic, CurveStatistic):
 
     def linearised(self) -> Floats:
         """Return one value for each question, of shape (questions,), whose mean is the number."""
-        return self._linearised
-
-    @cached_property
-    def _linearised(self) -> Floats:
         values = np.full(len(self.question_ids), self.value())
-        means, apart = zip(*map(_sorted, self.curves), strict=True)
-        for distances, slopes in zip(apart, self.slopes(means), strict=True):
-            for distance, slope in zip(distances, slopes, strict=True):
-                values += (distance * slope).sum(axis=1)
+        means, deviations = zip(*map(_sorted, self.curves), strict=True)
+        for curve_deviations, slopes in zip(deviations, self.slopes(means), strict=True):
+            for deviation, slope in zip(curve_deviations, slopes, strict=True):
+                values += (deviation * slope).sum(axis=1)
         return values
 
 
@@ -270,7 +257,7 @@ class _Saving(CurveStatistic):
 
     def interval(self, replicates: Floats) -> tuple[float, float]:
         low, high = super().interval(replicates)
-        if self.curves[0].cost_rule is intervals.exact_interval:
+        if self.curves[0].cost_rule is intervals.known_interval:
             return low, high
         lowest, highest = intervals.cautious_interval(np.zeros(self.rows), *_USUAL_SAVING)
         return low + float(lowest), high + float(highest)

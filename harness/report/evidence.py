@@ -82,8 +82,8 @@ def for_every_prm(rows: pd.DataFrame, prms: Iterable[str]) -> pd.DataFrame:
 
 def at_one_level(rows: pd.DataFrame) -> pd.DataFrame:
     """Keep one level beta of each calibrator, the nearest to 0.1. A point estimate has only the median."""
-    apart = (rows["level"] - _LEVEL).abs() + 1e-9 * rows["level"]  # the lower one of two that are as near
-    return rows[~(apart > apart.groupby(rows["calibrator"]).transform("min"))]
+    distance = (rows["level"] - _LEVEL).abs() + 1e-9 * rows["level"]  # the lower one of two that are as near
+    return rows[~(distance > distance.groupby(rows["calibrator"]).transform("min"))]
 
 
 def read_evidence(published: Path) -> Evidence:

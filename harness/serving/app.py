@@ -136,17 +136,17 @@ def bound_socket(host: str, port: int) -> socket.socket:
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     # asyncio sends replies without delay only if the socket names its protocol. Each would otherwise take 40 ms longer.
-    listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listening.bind((host, port))
-        listening.listen(_BACKLOG)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((host, port))
+        listener.listen(_BACKLOG)
     except OSError as error:
-        listening.close()
+        listener.close()
         raise PrmcalError(
             f"The server cannot listen at {host} port {port}: {error.strerror}. Give another --host or --port."
         ) from error
-    return listening
+    return listener
 
 
 class _Connection(H11Protocol):
@@ -169,7 +169,7 @@ class _Server(uvicorn.Server):
         self.should_exit = True
 
 
-def run(app: FastAPI, listening: socket.socket) -> None:
+def run(app: FastAPI, listener: socket.socket) -> None:
     """Answer requests until SIGINT or SIGTERM. Then running requests may finish for some time."""
     config = uvicorn.Config(
         app,
@@ -179,4 +179,4 @@ def run(app: FastAPI, listening: socket.socket) -> None:
         server_header=False,
         timeout_graceful_shutdown=_GRACE_SECONDS,
     )
-    _Server(config).run([listening])
+    _Server(config).run([listener])

@@ -105,8 +105,8 @@ class Form:
     def _around(self) -> tuple[str, str]:
         """The last line before the question, and what is between it and the first step."""
         text = self._prm.prefix_text("<question>", ["<step>"]) if self._prm else ""
-        before, _, after = text.partition("<question>")
-        return before[before.rstrip().rfind("\n") + 1 :], after.partition("<step>")[0]
+        text_before, _, text_after = text.partition("<question>")
+        return text_before[text_before.rstrip().rfind("\n") + 1 :], text_after.partition("<step>")[0]
 
     def row(self, place: int, rewards: PrefixRewards, logits: bool) -> dict[str, Any]:
         """Return what a client reads for a trajectory: a row for each step, or one for the bare question without steps.

@@ -41,8 +41,8 @@ def write_page(directory: Path, out: Path) -> None:
         raise PrmcalError(f"--html must end in .html. Got '{out}'.")
     published = RunFolder(directory).results()
     with reading(published) as source:
-        ran = runs(source)
-        if ran.empty:
+        run_table = runs(source)
+        if run_table.empty:
             raise PrmcalError(f"{directory} has no run to export. Run a grid with this output folder first.")
         frames, described_metrics = {name: leaderboard(source, name) for name in LEADERBOARDS}, metrics(source)
         ranked, strategies = overview(source), league(source)
@@ -65,7 +65,7 @@ def write_page(directory: Path, out: Path) -> None:
         *styles,
         script=(_HERE / "boards.js").read_text(encoding="utf-8").rstrip(),
         question=QUESTION,
-        run=ran.to_dict("records")[-1],
+        run=run_table.to_dict("records")[-1],
         answer=_safe(html.answer_html(ranked)),
         cards=_safe(html.cards_html(ranked)),
         settings=_settings(published, ranked) if can_draw() else [],
