@@ -91,19 +91,19 @@ class Series:
         return alt.Scale(domain=self.names, range=list(values))
 
 
-def series_of(grid: Sequence[str], used: Collection[str]) -> Series:
+def series_of(grid: Sequence[str], drawn_names: Collection[str]) -> Series:
     """Return the style of the series in a chart.
 
     `grid` has all calibrators, in the order of the grid. The position of a calibrator decides its style, and up to 32
-    have styles of their own. `used` has the series in the chart. One that is no calibrator of the grid is drawn in
+    have different styles. `drawn_names` has the series in the chart. One that is no calibrator of the grid is drawn in
     :data:`INK`, its lines dashed.
     """
-    known = [name for name in grid if name in used]
-    others = sorted(set(used) - set(known))
-    rounds = [divmod(list(grid).index(name), len(_COLOURS)) for name in known]
+    calibrators = [name for name in grid if name in drawn_names]
+    others = sorted(set(drawn_names) - set(calibrators))
+    rounds = [divmod(list(grid).index(name), len(_COLOURS)) for name in calibrators]
     return Series(
-        [*known, *others],
-        [*(_COLOURS[place] for _, place in rounds), *[INK] * len(others)],
+        [*calibrators, *others],
+        [*(_COLOURS[position] for _, position in rounds), *[INK] * len(others)],
         [*(_DASHES[again % len(_DASHES)] for again, _ in rounds), *[_DASH_OF_OTHERS] * len(others)],
         [*(_MARKS[again % len(_MARKS)] for again, _ in rounds), *[_MARKS[0]] * len(others)],
     )
@@ -111,7 +111,7 @@ def series_of(grid: Sequence[str], used: Collection[str]) -> Series:
 
 def with_shapes(series: Series) -> Series:
     """Return a style in which each series has a shape of its own, for print without colours."""
-    return replace(series, shapes=[_SHAPES[place % len(_SHAPES)] for place in range(len(series.names))])
+    return replace(series, shapes=[_SHAPES[position % len(_SHAPES)] for position in range(len(series.names))])
 
 
 def legend(names: Sequence[str] | None = None, *, lines: bool = True, width: float | None = None) -> alt.Legend:
@@ -144,18 +144,18 @@ def legend(names: Sequence[str] | None = None, *, lines: bool = True, width: flo
 
 def tooltips(names: Sequence[str], numbers: Sequence[str], questions: str | None = "n") -> list[Any]:
     """Return the tooltips of a mark: columns with names, columns with numbers, and the column with the questions."""
-    shown = [alt.Tooltip(f"{name}:N") for name in names]
-    shown += [alt.Tooltip(f"{name}:Q", format=".4f") for name in numbers]
+    fields = [alt.Tooltip(f"{name}:N") for name in names]
+    fields += [alt.Tooltip(f"{name}:Q", format=".4f") for name in numbers]
     if questions is not None:
-        shown.append(alt.Tooltip(f"{questions}:Q", title="questions", format=","))
-    return shown
+        fields.append(alt.Tooltip(f"{questions}:Q", title="questions", format=","))
+    return fields
 
 
 def zero_line() -> alt.Chart:
     """Return a dashed vertical line at 0."""
     line = alt.Chart(pd.DataFrame({"x": [0.0]})).mark_rule(color=INK, strokeDash=_DASH_OF_OTHERS)
-    drawn: alt.Chart = line.encode(x="x:Q")
-    return drawn
+    rule: alt.Chart = line.encode(x="x:Q")
+    return rule
 
 
 def diagonal() -> alt.Chart:
@@ -225,10 +225,10 @@ def error_histograms(base: alt.Chart, y: alt.Y, series: Series, shown: alt.Legen
     x = alt.X(
         "lower:Q", bin="binned", scale=_ERRORS, title="Reward \N{MINUS SIGN} success rate (above 0: overestimated)"
     )
-    drawn: alt.Chart = base.mark_bar(fillOpacity=0.35, strokeWidth=1.2).encode(
+    bars: alt.Chart = base.mark_bar(fillOpacity=0.35, strokeWidth=1.2).encode(
         x=x, x2="upper:Q", y=y, color=series.colour("calibrator", shown), stroke=series.outline("calibrator", shown)
     )
-    return drawn
+    return bars
 
 
 def on_dark(part: Any) -> Any:
@@ -236,29 +236,29 @@ def on_dark(part: Any) -> Any:
     if isinstance(part, str):
         return DARK.get(part, part)
     if isinstance(part, (list, tuple)):
-        return [on_dark(each) for each in part]
+        return [on_dark(value) for value in part]
     if isinstance(part, dict):
-        return {name: on_dark(each) for name, each in part.items()}
+        return {name: on_dark(value) for name, value in part.items()}
     if isinstance(part, alt.SchemaBase):
-        found = part.copy(deep=False)
-        for name, each in part._kwds.items():
+        dark = part.copy(deep=False)
+        for name, value in part._kwds.items():
             if name not in ("data", "datasets"):
-                found._kwds[name] = on_dark(each)
-        return found
+                dark._kwds[name] = on_dark(value)
+        return dark
     return part
 
 
 def style_sheet() -> str:
     """Return the CSS that gives an SVG file of a chart the colours of :data:`DARK` if its reader prefers dark pages."""
     rules = " ".join(
-        f'[{part}="{light}" i] {{ {part}: {dark}; }}' for light, dark in DARK.items() for part in ("fill", "stroke")
+        f'[{name}="{light}" i] {{ {name}: {dark}; }}' for light, dark in DARK.items() for name in ("fill", "stroke")
     )
     return f"@media (prefers-color-scheme: dark) {{ {rules} }}"
 
 
 def styled(picture: _Picture, letters: int = SMALL) -> _Picture:
     """Return a picture in the style of all figures, with letters of a size in points."""
-    found: _Picture = picture.configure(
+    configured: _Picture = picture.configure(
         background=PAPER,
         font=_FONT,
         padding=4,
@@ -279,7 +279,7 @@ def styled(picture: _Picture, letters: int = SMALL) -> _Picture:
         title=alt.TitleConfig(color=INK, fontSize=letters + 1, fontWeight="normal"),
         view=alt.ViewConfig(stroke=None),
     )
-    return found
+    return configured
 
 
 _ONE_COLUMN, _TWO_COLUMNS = 234, 486  # widths of a column and of both columns of a page, in points
@@ -353,8 +353,8 @@ def files_of(picture: alt.TopLevelMixin) -> dict[str, bytes]:
     import vl_convert
 
     svg = svg_of(picture)
-    # The order of the names of the resources of a page varies. The places of all objects stay the same.
+    # The order of the names of the resources of a page varies. The positions of all objects stay the same.
     pdf = _RESOURCES.sub(
-        lambda found: found[1] + b"".join(sorted(found[2].splitlines(keepends=True))), vl_convert.svg_to_pdf(svg)
+        lambda objects: objects[1] + b"".join(sorted(objects[2].splitlines(keepends=True))), vl_convert.svg_to_pdf(svg)
     )
     return {"png": vl_convert.svg_to_png(svg, ppi=_PPI), "pdf": pdf, "svg": svg.encode()}

@@ -99,8 +99,8 @@ class Metrics(dict[str, Metric]):
 
     def ordered(self, names: Iterable[str]) -> list[str]:
         """Return names in the order of columns, and then those that the run does not describe by the alphabet."""
-        given = set(names)
-        return [name for name in self if name in given] + sorted(given - self.keys())
+        distinct = set(names)
+        return [name for name in self if name in distinct] + sorted(distinct - self.keys())
 
 
 def with_terminal(name: str) -> str:

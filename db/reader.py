@@ -55,7 +55,7 @@ def engine_for(path: Path, *, read_only: bool = False, reads: Path | None = None
     @sa.event.listens_for(engine, "connect")
     def close(connection: Any, _: object) -> None:
         # The artifacts may be on another disk.
-        folders = [] if reads is None else [str(each.resolve()) for each in (reads, artifacts_root(reads))]
+        folders = [] if reads is None else [str(folder.resolve()) for folder in (reads, artifacts_root(reads))]
         connection.execute("SET allowed_directories = $folders", {"folders": folders})
         connection.execute("SET enable_external_access = false")
 
@@ -135,21 +135,21 @@ def check_layout(connection: sa.Connection, path: Path) -> None:
     Raises a DamagedDatabaseError if prmcal did not write the file. Raises a DatabaseVersionError if an older or a newer
     version of prmcal wrote it.
     """
-    described = connection.exec_driver_sql(f"{_TABLES} AND tablename = 'schema_version'").scalar()
-    found: int | None = connection.scalar(sa.select(SchemaVersion.version)) if described else None
-    if found is None:
+    has_version = connection.exec_driver_sql(f"{_TABLES} AND tablename = 'schema_version'").scalar()
+    version: int | None = connection.scalar(sa.select(SchemaVersion.version)) if has_version else None
+    if version is None:
         raise errors.DamagedDatabaseError(
-            f"{path} is a database that prmcal did not write. Choose another place or move it."
+            f"{path} is a database that prmcal did not write. Choose another folder or move it."
         )
-    if found != SCHEMA_VERSION:
-        newer = found > SCHEMA_VERSION
+    if version != SCHEMA_VERSION:
+        newer = version > SCHEMA_VERSION
         remedy = (
             "Upgrade prmcal to open it. Nothing was changed."
             if newer
             else f"{_rebuild(path)}, or run its grid into a new folder."
         )
         raise errors.DatabaseVersionError(
-            f"{path} was written by {'a newer' if newer else 'an older'} version of prmcal (layout {found}; this "
+            f"{path} was written by {'a newer' if newer else 'an older'} version of prmcal (layout {version}; this "
             f"version uses {SCHEMA_VERSION}). {remedy}"
         )
 
@@ -247,28 +247,28 @@ def frame(source: Source, query: sa.Select[*tuple[Any, ...]]) -> "pd.DataFrame":
     with connection_of(source) as connection:
         cursor: Any = connection.execute(query).cursor
         try:
-            found: pd.DataFrame = cursor.to_arrow_table().to_pandas()
+            rows: pd.DataFrame = cursor.to_arrow_table().to_pandas()
         except duckdb.Error as error:
             raise sa.exc.DBAPIError(str(query), {}, error) from error
-    empty = [name for name in found.columns if found[name].isna().all()]
-    found = found.astype(dict.fromkeys(empty, object)).replace({name: {float("nan"): None} for name in empty})
+    empty = [name for name in rows.columns if rows[name].isna().all()]
+    rows = rows.astype(dict.fromkeys(empty, object)).replace({name: {float("nan"): None} for name in empty})
     for column in columns:
         if isinstance(column.type, sa.JSON):
-            found[column.name] = [json.loads(each) if isinstance(each, str) else None for each in found[column.name]]
-    return _with_levels(found.astype(types))
+            rows[column.name] = [json.loads(text) if isinstance(text, str) else None for text in rows[column.name]]
+    return _with_levels(rows.astype(types))
 
 
-def _with_levels(found: "pd.DataFrame") -> "pd.DataFrame":
+def _with_levels(rows: "pd.DataFrame") -> "pd.DataFrame":
     """Return a frame whose difficulties are numbers if all of them are whole numbers. The database has them as text."""
-    if "question_level" in found and found["question_level"].dropna().astype(str).str.fullmatch(r"-?\d+").all():
-        return found.astype({"question_level": "Int64"})
-    return found
+    if "question_level" in rows and rows["question_level"].dropna().astype(str).str.fullmatch(r"-?\d+").all():
+        return rows.astype({"question_level": "Int64"})
+    return rows
 
 
 def known_levels(levels: Iterable[Any]) -> list[Any]:
     """Return the difficulties of a column that occur, each once: numbers, then words."""
     import pandas as pd
 
-    known = pd.unique(pd.Series(list(levels), dtype=object).dropna())
-    words = {each: not str(each).isdecimal() for each in known}
-    return sorted(known, key=lambda each: (words[each], 0 if words[each] else int(each), str(each)))
+    distinct = pd.unique(pd.Series(list(levels), dtype=object).dropna())
+    words = {level: not str(level).isdecimal() for level in distinct}
+    return sorted(distinct, key=lambda level: (words[level], 0 if words[level] else int(level), str(level)))

@@ -103,6 +103,12 @@ class Writer:
             )
             return {row.cell_id: row.job_key for row in connection.execute(query)}
 
+    def last_run_ended(self) -> bool:
+        """Return whether the last run was not interrupted, so that its comparisons are stored, and was published."""
+        with self._connected() as connection:
+            latest = sa.select(tables.Run.status).order_by(tables.Run.started_at.desc()).limit(1)
+            return connection.execute(latest).scalar() in ("done", "failed") and self.published.exists()
+
     def publish(self) -> None:
         """Replace the published copy by the current content in one step.
 
@@ -183,8 +189,8 @@ _INSERT = """
 INSERT INTO {table} ({owner}, {columns})
 SELECT "$owner", {columns}
 FROM read_parquet($paths, union_by_name = true, filename = '$path')
-JOIN (SELECT unnest($names) AS "$owner", unnest($own) AS "$path", unnest($places) AS "$place") USING ("$path")
-ORDER BY "$place", {order}
+JOIN (SELECT unnest($names) AS "$owner", unnest($owned) AS "$path", unnest($numbers) AS "$number") USING ("$path")
+ORDER BY "$number", {order}
 """
 
 
@@ -298,7 +304,7 @@ def _arrow(table: sa.Table, columns: Mapping[str, Values]) -> pa.Table:
     }
     arrays = {}
     for name, values in columns.items():
-        base = next(each for each in kinds if isinstance(table.columns[name].type, each))
+        base = next(kind for kind in kinds if isinstance(table.columns[name].type, kind))
         listed = [json.dumps(value) for value in values] if base is sa.JSON else values
         arrays[name] = pa.array(listed, kinds[base])
     return pa.table(arrays)
@@ -325,13 +331,13 @@ def _batches(files: Files) -> Iterator[dict[str, Sequence[Path]]]:
 
 
 def _insert(connection: sa.Connection, table: sa.Table, owner: str, files: Files) -> int:
-    given = [(name, str(path), place) for place, (name, paths) in enumerate(files.items()) for path in paths]
-    names, own, places = (list(each) for each in zip(*given, strict=True))
-    paths = list(dict.fromkeys(own))
+    rows = [(name, str(path), number) for number, (name, paths) in enumerate(files.items()) for path in paths]
+    names, owned_paths, numbers = (list(column) for column in zip(*rows, strict=True))
+    paths = list(dict.fromkeys(owned_paths))
     columns = _columns_of(table, paths, owner)
     order = [name for name in columns if table.columns[name].info]  # those that identify a row
     statement = _INSERT.format(table=table.name, owner=owner, columns=_quoted(columns), order=_quoted(order))
-    values = {"paths": paths, "names": names, "own": own, "places": places}
+    values = {"paths": paths, "names": names, "owned": owned_paths, "numbers": numbers}
     try:
         return connection.exec_driver_sql(statement, values).scalar() or 0
     except DBAPIError as error:
@@ -346,7 +352,7 @@ def _columns_of(table: sa.Table, paths: Sequence[str], owner: str) -> list[str]:
     import pyarrow as pa
     import pyarrow.parquet as parquet
 
-    found: set[str] = set()
+    names_in_files: set[str] = set()
     for path in paths:
         try:
             names = set(parquet.read_schema(path).names)
@@ -357,8 +363,8 @@ def _columns_of(table: sa.Table, paths: Sequence[str], owner: str) -> list[str]:
             raise LoadError(
                 f"{path} does not fit the table '{table.name}': it has the unknown column {', '.join(unknown)}."
             )
-        found |= names
-    return [column.name for column in table.columns if column.name in found]
+        names_in_files |= names
+    return [column.name for column in table.columns if column.name in names_in_files]
 
 
 def _quoted(names: Sequence[str]) -> str:

@@ -25,7 +25,7 @@ from prmcal.db.overview.competition import (
     competition_frame,
     of_calibrators,
 )
-from prmcal.db.queries.cells import kept
+from prmcal.db.queries.cells import with_names
 from prmcal.db.text.answer import PLURALS, winner
 from prmcal.db.text.board import Board, web_board
 from prmcal.db.text.formats import LEADERBOARDS
@@ -156,7 +156,7 @@ def _show_cells(path: Path, table: Leaderboard, text: str, answer: Any, download
     cells = _cells(path, table)
     _summary(cells, answer)
     filters = context.filter_by(path, *(kind for kind in context.FILTERS if cells[kind].notna().any()))
-    shown = kept(cells, filters)
+    shown = with_names(cells, filters)
     with download:
         widgets.show_download(table, lambda: cells.to_csv(index=False, lineterminator="\n"))
     if shown.empty:

@@ -31,17 +31,17 @@ Link = Callable[[str], str]
 """The address of a name or of an identifier; an empty address makes no link."""
 
 
-def answer_html(found: Overview) -> str:
+def answer_html(ranked: Overview) -> str:
     """Return the answer of a run in one sentence, and how much was measured."""
-    return template("answer.html").render(answer=answer.answer(found), extent=answer.extent(found))
+    return template("answer.html").render(answer=answer.answer(ranked), extent=answer.extent(ranked))
 
 
-def cards_html(found: Overview) -> str:
+def cards_html(ranked: Overview) -> str:
     """Return three cards: how far scores are off, what calibration repairs, and what this saves."""
-    return template("cards.html").render(cards=overview.cards(found))
+    return template("cards.html").render(cards=overview.cards(ranked))
 
 
-def ranking_html(found: Overview, board: Competition, link: Link) -> str:
+def ranking_html(ranked: Overview, board: Competition, link: Link) -> str:
     """Return the calibrators as dots with intervals, with ties in brackets, and the cautions, folded.
 
     `link` gives the address of a calibrator by its name.
@@ -50,15 +50,15 @@ def ranking_html(found: Overview, board: Competition, link: Link) -> str:
     rows = sorted((row for row in rows if row.rank), key=lambda row: row.rank.rank if row.rank else 0)
     return template("ranking.html").render(
         winner=answer.winner(board),
-        title=answer.DRAWN[board.kind],
+        title=answer.MEAN_TITLES[board.kind],
         ticks=_axis(board, rows)[2],
         rows=_lines(board, rows, link),
-        cautions=answer.cautions(found),
+        cautions=answer.cautions(ranked),
     )
 
 
 def competition_html(
-    found: Competition,
+    board: Competition,
     rows: Sequence[Row],
     *,
     cell: Link,
@@ -72,20 +72,20 @@ def competition_html(
     by its name, and `sort` that of the order by a column: "name", "mean", or the number of a setting. The rows `chosen`
     are marked.
     """
-    shown = [*([found.reference] if found.reference else []), *rows]
-    lines = _lines(found, shown, row)
-    for line, own in zip(lines, shown, strict=True):
-        line["cells"] = [_heat_cell(found, own.cells.get(names), cell) for names in found.settings]
-        line["chosen"] = own.name in chosen
+    all_rows = [*([board.reference] if board.reference else []), *rows]
+    lines = _lines(board, all_rows, row)
+    for line, competitor in zip(lines, all_rows, strict=True):
+        line["cells"] = [_heat_cell(board, competitor.cells.get(names), cell) for names in board.settings]
+        line["chosen"] = competitor.name in chosen
     return template("competition.html").render(
-        kind=found.kind,
-        title=answer.DRAWN[found.kind],
-        ticks=_axis(found, shown)[2],
-        settings=answer.settings(found),
+        kind=board.kind,
+        title=answer.MEAN_TITLES[board.kind],
+        ticks=_axis(board, all_rows)[2],
+        settings=answer.settings(board),
         sort=sort,
         rows=lines,
         steps=[_step_text(index) for index in range(len(_STEPS))],
-        against=found.reference.name if found.reference else "",
+        against=board.reference.name if board.reference else "",
     )
 
 
@@ -149,15 +149,15 @@ def _split_interval(text: str) -> Any:
 
 
 def _axis(board: Competition, rows: Sequence[Row]) -> tuple[float, float, list[dict[str, str]]]:
-    """Return the ends of the common axis of intervals, which has 0, and its ticks: their places and texts."""
+    """Return the ends of the common axis of intervals, which has 0, and its ticks: their positions and texts."""
     means = [row.mean for row in rows if row.mean is not None]
-    low = max(_LOWEST, min([0.0, *(each.low for each in means if each.low == each.low)]))
-    high = max([0.01, *(max(each.value, each.high) for each in means if each.high == each.high)])
+    low = max(_LOWEST, min([0.0, *(mean.low for mean in means if mean.low == mean.low)]))
+    high = max([0.01, *(max(mean.value, mean.high) for mean in means if mean.high == mean.high)])
     steps = [factor * 10.0**power for power in range(-3, 1) for factor in (1, 2, 2.5, 5)]
-    step = next((each for each in steps if (high - low) / each <= _TICKS), 1.0)
-    places = [step * count for count in range(math.ceil(low / step), math.floor(high / step) + 1)]
+    step = next((step for step in steps if (high - low) / step <= _TICKS), 1.0)
+    ticks = [step * count for count in range(math.ceil(low / step), math.floor(high / step) + 1)]
     factor, unit = {"calibrator": (100, "%"), "strategy": (100, "")}.get(board.kind, (1, ""))
-    return low, high, [{"at": _percent(at, low, high), "text": f"{factor * at:g}{unit}"} for at in places]
+    return low, high, [{"at": _percent(at, low, high), "text": f"{factor * at:g}{unit}"} for at in ticks]
 
 
 def _percent(value: float, low: float, high: float) -> str:
@@ -172,26 +172,26 @@ def _lines(board: Competition, rows: Sequence[Row], link: Link) -> list[dict[str
     ranks = [row.rank.rank for row in rows if row.rank and (row is not board.reference or row is rows[-1])]
     ordered = ranks == sorted(ranks)  # in another order there are no brackets
     brackets = [row.rank.bracket if row.rank and ordered else None for row in rows]
-    for place, row in enumerate(rows):
-        own, mean = brackets[place], row.mean
-        before, after = brackets[place - 1] if place else None, [*brackets, None][place + 1]
-        ends = ""
-        if own is not None and own in (before, after):
-            ends = f"ov-middle{' ov-top' if own != before else ''}{' ov-bottom' if own != after else ''}"
-        drawn = None
+    for position, row in enumerate(rows):
+        bracket, mean = brackets[position], row.mean
+        before, after = brackets[position - 1] if position else None, [*brackets, None][position + 1]
+        classes = ""
+        if bracket is not None and bracket in (before, after):
+            classes = f"ov-middle{' ov-top' if bracket != before else ''}{' ov-bottom' if bracket != after else ''}"
+        points = None
         if mean is not None and mean.value == mean.value:
-            known = mean.low == mean.low
-            places = (0.0, mean.low if known else mean.value, mean.value, mean.high if known else mean.value)
-            drawn = [_percent(each, low, high) for each in places]
+            ends = (mean.low, mean.high) if mean.low == mean.low else (mean.value, mean.value)
+            values = (0.0, ends[0], mean.value, ends[1])
+            points = [_percent(value, low, high) for value in values]
         lines.append(
             {
                 "name": row.name,
-                "rank": overview.placed(row.rank) if row.rank else "-",
+                "rank": overview.rank_text(row.rank) if row.rank else "-",
                 "link": link(row.name),
-                "bracket": ends,
-                "drawn": drawn,
+                "bracket": classes,
+                "drawn": points,
                 "zero": _percent(0.0, low, high),
-                "text": answer.drawn(board, row),
+                "text": answer.mean_text(board, row),
                 "leads": row in leaders,
                 "title": overview.tests_text(row.outcomes) if row.outcomes else "",
             }
@@ -202,17 +202,17 @@ def _lines(board: Competition, rows: Sequence[Row], link: Link) -> list[dict[str
 def _heat_cell(board: Competition, cell: CellEstimate | None, link: Link) -> dict[str, Any]:
     if cell is None:
         return {"text": "", "title": "The grid does not have this cell.", "link": "", "step": None}
-    found: dict[str, Any] = {"link": link(cell.cell_id), "step": None}
+    shown: dict[str, Any] = {"link": link(cell.cell_id), "step": None}
     if cell.value != cell.value:
-        return {**found, "text": cell.status, "title": f"This cell is {cell.status}."}
+        return {**shown, "text": cell.status, "title": f"This cell is {cell.status}."}
     gain = board.kind == "strategy"
     value = number(100 * cell.value, 1, signed=True) if gain else number(cell.value)
     ends = interval(100 * cell.low, 100 * cell.high, 1) if gain else interval(cell.low, cell.high)
     mark = SYMBOLS[cell.standing] if cell.standing in ("best", "tied") else ""
     title = f"{' '.join(filter(None, [mark, value, ends]))}".strip()
     if cell.ratio == cell.ratio:
-        found["step"] = next(index for index, (limit, _) in enumerate(_STEPS) if cell.ratio < limit)
-    return {**found, "text": value, "mark": mark, "title": title}
+        shown["step"] = next(index for index, (limit, _) in enumerate(_STEPS) if cell.ratio < limit)
+    return {**shown, "text": value, "mark": mark, "title": title}
 
 
 def _step_text(index: int) -> str:
@@ -222,8 +222,8 @@ def _step_text(index: int) -> str:
     return f"{'to' if index else 'under'} {limit:g}"
 
 
-def league_html(found: League) -> str:
+def league_html(league: League) -> str:
     """Return who wins and who loses in the league, in one sentence."""
     return template("league.html").render(
-        sentence=overview.league_sentence(found), measured=overview.league_measured(found)
+        sentence=overview.league_sentence(league), measured=overview.league_measured(league)
     )

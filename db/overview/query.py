@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from prmcal.db.metrics import LEAGUE_BUDGETS, OTHER_METRICS, RANKING_METRIC, SETTING, Metrics, accuracy_at_name
 from prmcal.db.overview import ranking, reading, types
-from prmcal.db.queries.cells import Names, SettingNames, kept, metrics, numbered_cells, with_role
+from prmcal.db.queries.cells import Names, SettingNames, metrics, numbered_cells, with_names, with_role
 from prmcal.db.queries.health import health
 from prmcal.db.reader import Source, connection_of, frame
 from prmcal.db.statistics.intervals import UNKNOWN, bounded_interval, error_interval, gain_interval
@@ -26,7 +26,7 @@ def overview(source: Source, **names: Unpack[SettingNames]) -> types.Overview:
     `llm`, `prm` and `dataset` keep only settings with these names.
     """
     with connection_of(source) as connection:
-        cells = kept(_cells(connection), names)
+        cells = with_names(_cells(connection), names)
         descriptions, baseline = metrics(connection), next(iter(with_role(connection, "baseline")), None)
         calibration = cells[cells["leaderboard"] == "calibration"].drop(columns="leaderboard")
         finished = calibration[calibration["status"] == "done"]
@@ -126,7 +126,7 @@ def _fit_seconds(connection: sa.Connection, names: SettingNames) -> dict[str, fl
     fits = sa.select(Job.llm, Job.prm, Job.calibrator, Job.job_key, Job.seconds).where(
         Job.kind == "fit", Job.status == "done", Job.calibrator.is_not(None)
     )
-    rows = kept(frame(connection, fits), {**names, "dataset": None}).drop_duplicates(["calibrator", "job_key"])
+    rows = with_names(frame(connection, fits), {**names, "dataset": None}).drop_duplicates(["calibrator", "job_key"])
     # The sum is exact. That of the database depends on the order of its rows.
     return {str(name): math.fsum(times) / len(times) for name, times in rows.groupby("calibrator")["seconds"]}
 
@@ -270,7 +270,7 @@ def _league_cells(connection: sa.Connection, names: Mapping[str, Any]) -> tuple[
     columns = ("cell_id", *SETTING, "strategy", "calibrator", "level", "status")
     query = sa.select(*Cell.columns(*columns)).where(Cell.leaderboard == "league")
     query = query.order_by(Cell.cell_id)
-    cells = kept(frame(connection, query), names)
+    cells = with_names(frame(connection, query), names)
     row_entries = [types.Entry.of(row.strategy, row.calibrator, row.level) for row in cells.itertuples()]
     entries = sorted(set(row_entries), key=lambda entry: (entry.strategy, entry.calibrator, entry.level or 0.0))
     numbers = {entry: number for number, entry in enumerate(entries)}

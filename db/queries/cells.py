@@ -31,8 +31,8 @@ def cell_numbers() -> sa.Subquery:
     They follow the rows of the leaderboards, so they depend on the grid only. A run has all its cells from the start.
     """
     order = [
-        sa.case({name: place for place, name in enumerate(get_args(Leaderboard))}, value=Cell.leaderboard),
-        *(place for kind in ("dataset", "llm", "prm") for place in _grid_order(kind)),
+        sa.case({name: position for position, name in enumerate(get_args(Leaderboard))}, value=Cell.leaderboard),
+        *(position for kind in ("dataset", "llm", "prm") for position in _grid_order(kind)),
         *_grid_order("strategy"),
         Cell.target.nulls_first(),
         Cell.level.nulls_first(),
@@ -68,11 +68,11 @@ class Names(SettingNames, total=False):
     strategy: Sequence[str] | None
 
 
-def kept(cells: pd.DataFrame, names: Mapping[str, Any]) -> pd.DataFrame:
+def with_names(cells: pd.DataFrame, names: Mapping[str, Any]) -> pd.DataFrame:
     """Return the rows with some names, as :class:`Names` has them, and the rows without a plugin of the kind."""
-    for kind, own in names.items():
-        if own is not None:
-            cells = cells[cells[kind].isin(list(own)) | cells[kind].isna()]
+    for kind, kind_names in names.items():
+        if kind_names is not None:
+            cells = cells[cells[kind].isin(list(kind_names)) | cells[kind].isna()]
     return cells
 
 
@@ -124,18 +124,18 @@ def unknown_cell(name: str, numbers: Mapping[str, int]) -> UnknownCellError:
 
 def _matching(ids: Collection[str], text: str) -> list[str]:
     """Return the identifiers that a text is a part of: whole names if possible, else any characters."""
-    parts = [re.escape(part) for part in re.split(r"[/\s]+", text) if part]
-    whole = re.compile("(?:^|/)" + "/(?:.*/)?".join(parts) + "(?:/|$)")
-    anywhere = re.compile(".*".join(parts))
-    for pattern in (whole, anywhere):
-        found = [cell_id for cell_id in ids if parts and pattern.search(cell_id.lower())]
-        if found:
-            return found
+    words = [re.escape(word) for word in re.split(r"[/\s]+", text) if word]
+    whole_names = re.compile("(?:^|/)" + "/(?:.*/)?".join(words) + "(?:/|$)")
+    anywhere = re.compile(".*".join(words))
+    for pattern in (whole_names, anywhere):
+        matching = [cell_id for cell_id in ids if words and pattern.search(cell_id.lower())]
+        if matching:
+            return matching
     return []
 
 
 def _listed(numbers: Mapping[str, int], ids: list[str]) -> str:
-    return " or ".join(f"{cell_number(numbers[each])} '{each}'" for each in ids)
+    return " or ".join(f"{cell_number(numbers[cell_id])} '{cell_id}'" for cell_id in ids)
 
 
 def metrics(source: Source) -> Metrics:
@@ -207,8 +207,8 @@ def cell(source: Source, cell_id: str, *, samples: int = 3) -> CellDetail:
         run = connection.execute(measured_by).mappings().one_or_none()
         kinds = ("llm", "prm", "calibrator", "dataset", "strategy")
         names = [(kind, row[kind]) for kind in kinds if row[kind] is not None]
-        used = sa.tuple_(Plugin.kind, Plugin.name).in_(names)
-        datasets = sa.tuple_(Dataset.name, Dataset.split).in_(
+        its_plugins = sa.tuple_(Plugin.kind, Plugin.name).in_(names)
+        its_datasets = sa.tuple_(Dataset.name, Dataset.split).in_(
             list(jobs[["dataset", "split"]].dropna().drop_duplicates().itertuples(index=False, name=None))
         )
         return CellDetail(
@@ -221,8 +221,8 @@ def cell(source: Source, cell_id: str, *, samples: int = 3) -> CellDetail:
                 .order_by(Result.metric, Result.question_level.nulls_first()),
             ).drop(columns="cell_id"),
             jobs=jobs,
-            plugins=frame(connection, sa.select(Plugin).where(used).order_by(Plugin.kind, Plugin.name)),
-            datasets=frame(connection, sa.select(Dataset).where(datasets).order_by(Dataset.name, Dataset.split)),
+            plugins=frame(connection, sa.select(Plugin).where(its_plugins).order_by(Plugin.kind, Plugin.name)),
+            datasets=frame(connection, sa.select(Dataset).where(its_datasets).order_by(Dataset.name, Dataset.split)),
             samples=frame(connection, sampled(list(_measured(jobs, row)["job_key"])).limit(samples)),
         )
 

@@ -18,7 +18,7 @@ from prmcal.db.statistics.budgets import (
     half_widths_at_once,
     whole_samples_needed,
 )
-from prmcal.db.statistics.intervals import IntervalRule, bounded_interval, known_interval
+from prmcal.db.statistics.intervals import IntervalRule, bounded_interval, exact_interval
 from prmcal.db.tables import CalibratedReward, Cell, CurvePoint, Job, JobInput, QuestionResult, SampleAccuracy
 
 _OF_JOB = (Job.dataset, Job.llm, Job.prm, Job.calibrator)
@@ -38,8 +38,8 @@ def references(source: Source) -> list[str]:
     These are the strategies whose jobs read success counts, and those with the role "reference".
     """
     with connection_of(source) as connection:
-        named = sa.select(Cell.cell_id).where(Cell.strategy.in_(with_role(connection, "reference")))
-        cells = {*_reading(connection, "success"), *connection.scalars(named)}
+        in_role = sa.select(Cell.cell_id).where(Cell.strategy.in_(with_role(connection, "reference")))
+        cells = {*_reading(connection, "success"), *connection.scalars(in_role)}
     return sorted(cells)
 
 
@@ -90,7 +90,7 @@ class ExactCurves:
         `counts` are the values of n, each in [1, N]; each gives a point.
         """
         samples = np.tile(np.asarray(counts, dtype=np.int64), (len(self.question_ids), 1))
-        return self._curve(samples, known_interval)
+        return self._curve(samples, exact_interval)
 
     def adaptive(self, calibrator: str, level: float, targets: Sequence[float]) -> Curve:
         """Return the curve of best-of-n + IAS with the rewards of a calibrator at one level beta.
@@ -115,14 +115,14 @@ class ExactCurves:
         `levels` has the level of each calibrator. See
         :func:`prmcal.db.statistics.budgets.half_widths_at_once`.
         """
-        samples = np.concatenate([self._samples(*each, [target]) for each in levels.items()], axis=1)
+        samples = np.concatenate([self._samples(*setting, [target]) for setting in levels.items()], axis=1)
         halves = half_widths_at_once(equal_cost_values(self.accuracy, samples))
         return dict(zip(levels, halves.tolist(), strict=True))
 
     def _samples(self, calibrator: str, level: float, targets: Sequence[float]) -> NDArray[np.int64]:
         """Return the samples of each question and target, of shape (questions, targets), in [1, N]."""
-        needed = [whole_samples_needed(self.rewards[calibrator, level], target) for target in targets]
-        samples = np.clip(np.nan_to_num(np.array(needed).T, nan=self.most), 1, self.most)
+        counts = [whole_samples_needed(self.rewards[calibrator, level], target) for target in targets]
+        samples = np.clip(np.nan_to_num(np.array(counts).T, nan=self.most), 1, self.most)
         return samples.astype(np.int64)
 
     def _curve(self, samples: NDArray[np.int64], rule: IntervalRule) -> Curve:
@@ -131,15 +131,15 @@ class ExactCurves:
 
 def exact_curves(source: Source, dataset: str, llm: str, prm: str) -> ExactCurves | None:
     """Read the curves of one data set, LLM and PRM; None if the run has not computed them."""
-    place = (Job.dataset == dataset, Job.llm == llm, Job.prm == prm, Job.kind == "curves")
+    of_setting = (Job.dataset == dataset, Job.llm == llm, Job.prm == prm, Job.kind == "curves")
     with connection_of(source) as connection:
-        query = sa.select(Job.job_key).where(*place, Job.calibrator.is_(None), Job.status == "done")
+        query = sa.select(Job.job_key).where(*of_setting, Job.calibrator.is_(None), Job.status == "done")
         key = connection.scalar(query.limit(1))
         if key is None:
             return None
         values = sa.select(SampleAccuracy).where(SampleAccuracy.job_key == key)
         table = frame(connection, values.order_by(SampleAccuracy.question_id, SampleAccuracy.samples))
-        rewards = frame(connection, _bare_rewards(place))
+        rewards = frame(connection, _bare_rewards(of_setting))
     ids = table["question_id"].unique()
     return ExactCurves(
         question_ids=np.asarray(ids, dtype=object),
@@ -151,16 +151,16 @@ def exact_curves(source: Source, dataset: str, llm: str, prm: str) -> ExactCurve
     )
 
 
-def _bare_rewards(here: tuple[sa.ColumnElement[bool], ...]) -> sa.Select[tuple[str, float, str, float]]:
+def _bare_rewards(of_setting: tuple[sa.ColumnElement[bool], ...]) -> sa.Select[tuple[str, float, str, float]]:
     """Select calibrator, level, question_id and reward at step 0, which all trajectories of a question share."""
     keys = (
         sa.select(Job.calibrator, JobInput.input_key)
         .join(JobInput, JobInput.job_key == Job.job_key)
-        .where(*here, Job.calibrator.is_not(None))
+        .where(*of_setting, Job.calibrator.is_not(None))
         .distinct()
         .subquery()
     )
     reward = sa.func.min(CalibratedReward.reward).label("reward")
-    place = (keys.c.calibrator, CalibratedReward.level, CalibratedReward.question_id)
-    rewards = sa.select(*place, reward).join(keys, keys.c.input_key == CalibratedReward.job_key)
-    return rewards.where(CalibratedReward.step == 0).group_by(*place).order_by(*place)
+    columns = (keys.c.calibrator, CalibratedReward.level, CalibratedReward.question_id)
+    rewards = sa.select(*columns, reward).join(keys, keys.c.input_key == CalibratedReward.job_key)
+    return rewards.where(CalibratedReward.step == 0).group_by(*columns).order_by(*columns)

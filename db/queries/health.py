@@ -72,16 +72,16 @@ def health(source: Source, *, all_checks: bool = False, **names: Unpack[Names]) 
     """
     table = HealthCheck.__table__
     query = sa.select(*table.columns).order_by(*table.primary_key)
-    chosen: Mapping[str, Any] = names
+    filters: Mapping[str, Any] = names
     for name in ("llm", "prm", "dataset"):
-        if chosen.get(name) is not None:
-            query = query.where(table.c[name].in_([*chosen[name], ""]))
+        if filters.get(name) is not None:
+            query = query.where(table.c[name].in_([*filters[name], ""]))
     with connection_of(source) as connection:
-        found = [HealthCheck(**row) for row in connection.execute(query).mappings()]
-    found = [each for each in found if all_checks or each.severity != "fine"]
+        findings = [HealthCheck(**row) for row in connection.execute(query).mappings()]
     severities = ("misleading", "notable", "fine")
     order = dict(zip(_CHECKS, range(len(_CHECKS)), strict=True))
-    return tuple(sorted(found, key=lambda each: (severities.index(each.severity), order.get(each.check, len(order)))))
+    findings.sort(key=lambda finding: (severities.index(finding.severity), order.get(finding.check, len(order))))
+    return tuple(finding for finding in findings if all_checks or finding.severity != "fine")
 
 
 def _counted(
@@ -90,10 +90,10 @@ def _counted(
     """Yield each part of the data, a check, and how many rows of all fulfil the condition of the check."""
     counts = (sa.func.count().filter(condition) for condition in conditions.values())
     query = sa.select(*data, sa.func.count(), *counts).select_from(source).group_by(*data).order_by(*data)
-    for dataset, split, llm, total, *found in connection.execute(query):
-        for check, count in zip(conditions, found, strict=True):
-            part = {"dataset": dataset, "split": split, "llm": llm}
-            yield part, check, int(count), int(total)
+    for dataset, split, llm, total, *counts_by_check in connection.execute(query):
+        for check, count in zip(conditions, counts_by_check, strict=True):
+            subset = {"dataset": dataset, "split": split, "llm": llm}
+            yield subset, check, int(count), int(total)
 
 
 def _solutions(connection: sa.Connection) -> Iterator[HealthCheck]:
@@ -105,65 +105,65 @@ def _solutions(connection: sa.Connection) -> Iterator[HealthCheck]:
         "cut off": Trajectory.finish_reason.in_(_CUT_OFF),
         "single step": Trajectory.steps == 1,
     }
-    for part, check, count, total in _counted(connection, source, Job.columns(*_DATA), conditions):
+    for subset, check, count, total in _counted(connection, source, Job.columns(*_DATA), conditions):
         severity: Severity = "notable" if count > _NOTABLE_SHARE * total or check in _REASONS else "fine"
         if check == "unread" and count > MOST_UNREAD * total:
             severity = "misleading"
-        examples = json.dumps(_examples(connection, part, check) if check in ("unread", *_REASONS) and count else ())
+        examples = json.dumps(_examples(connection, subset, check) if check in ("unread", *_REASONS) and count else ())
         if count or check not in _REASONS:
-            yield HealthCheck(check=check, **part, count=count, total=total, severity=severity, examples=examples)
+            yield HealthCheck(check=check, **subset, count=count, total=total, severity=severity, examples=examples)
 
 
 def _ways(connection: sa.Connection) -> Iterator[HealthCheck]:
     """Count the answers that were found in each way."""
-    part = Job.columns(*_DATA)
+    data_columns = Job.columns(*_DATA)
     counts = (
-        sa.select(*part, Trajectory.found_by, sa.func.count().label("count"))
+        sa.select(*data_columns, Trajectory.found_by, sa.func.count().label("count"))
         .join(Job, Job.job_key == Trajectory.job_key)
-        .group_by(*part, Trajectory.found_by)
+        .group_by(*data_columns, Trajectory.found_by)
     )
-    own = counts.subquery().c
-    total = sa.func.sum(own["count"]).over(partition_by=[own[name] for name in _DATA]).label("total")
-    for *data, way, count, solutions in connection.execute(sa.select(*own, total).order_by(*own)):
+    columns = counts.subquery().c
+    total = sa.func.sum(columns["count"]).over(partition_by=[columns[name] for name in _DATA]).label("total")
+    for *data, way, count, solutions in connection.execute(sa.select(*columns, total).order_by(*columns)):
         if way is not None:
-            own_part = dict(zip(_DATA, data, strict=True))
-            yield HealthCheck(check=READ + way, **own_part, count=int(count), total=int(solutions))
+            subset = dict(zip(_DATA, data, strict=True))
+            yield HealthCheck(check=READ + way, **subset, count=int(count), total=int(solutions))
 
 
 def _graders(connection: sa.Connection) -> Iterator[HealthCheck]:
     """Count on how many answers each other grader differs from the first one, and show some of them."""
     grader = Job.parameters["grader"]["name"].as_string().label("grader")
-    asked = sa.and_(
+    same_question = sa.and_(
         Question.dataset == Job.dataset, Question.split == Job.split, Question.question_id == Verdict.question_id
     )
     query = (
         sa.select(*Job.columns(*_DATA), grader, Verdict.agrees, Verdict.answer, Question.answer.label("reference"))
         .select_from(Verdict)
         .join(Job, Job.job_key == Verdict.job_key)
-        .join(Question, asked)
+        .join(Question, same_question)
         .order_by(Verdict.question_id, Verdict.trajectory)
     )
     for (dataset, split, llm, name), rows in frame(connection, query).groupby([*_DATA, "grader"]):
-        apart = rows[~rows["agrees"].astype(bool)]
-        pairs = apart.drop_duplicates(["answer", "reference"]).head(_EXAMPLES)
+        disagreements = rows[~rows["agrees"].astype(bool)]
+        pairs = disagreements.drop_duplicates(["answer", "reference"]).head(_EXAMPLES)
         yield HealthCheck(
             check=GRADER + str(name),
             dataset=dataset,
             split=split,
             llm=llm,
-            count=len(apart),
+            count=len(disagreements),
             total=len(rows),
             severity="notable",
             examples=json.dumps([f"{pair.answer} for {pair.reference}" for pair in pairs.itertuples()]),
         )
 
 
-def _examples(connection: sa.Connection, part: dict[str, str], check: str) -> list[str]:
+def _examples(connection: sa.Connection, subset: dict[str, str], check: str) -> list[str]:
     column = Trajectory.text if check == "unread" else Trajectory.answer
     query = (
         sa.select(column)
         .join(Job, Job.job_key == Trajectory.job_key)
-        .where(*(getattr(Job, name) == value for name, value in part.items()))
+        .where(*(getattr(Job, name) == value for name, value in subset.items()))
         .where(Trajectory.verdict == {"unread": "unparsed"}.get(check, check), column.is_not(None))
         .order_by(Trajectory.question_id, Trajectory.trajectory)
         .limit(_LOOKED_AT)
@@ -196,21 +196,21 @@ def _questions(connection: sa.Connection) -> Iterator[HealthCheck]:
         "equal answers": columns.equal,
         "undecided": sa.or_(columns.right, sa.not_(columns.any_right)),
     }
-    parts = [columns[name] for name in _DATA]
-    for part, check, count, total in _counted(connection, by_question, parts, conditions):
+    subset_columns = [columns[name] for name in _DATA]
+    for subset, check, count, total in _counted(connection, by_question, subset_columns, conditions):
         severity: Severity = "notable" if count > total / 2 else "fine"
         if check == "undecided":  # Only questions with right and wrong solutions can be ranked.
             severity = "misleading" if count == total else "fine"
-        yield HealthCheck(check=check, **part, count=count, total=total, severity=severity)
+        yield HealthCheck(check=check, **subset, count=count, total=total, severity=severity)
 
 
 def _rewards(connection: sa.Connection) -> Iterator[HealthCheck]:
     """Check the rewards of whole solutions and of bare questions, for each data set, LLM and PRM of the test split."""
     score, graded = aliased(Job), graded_jobs()
-    place = [score.dataset, score.split, score.llm, score.prm, Reward.job_key, Reward.question_id]
+    group = [score.dataset, score.split, score.llm, score.prm, Reward.job_key, Reward.question_id]
     query = (
         sa.select(
-            *place,
+            *group,
             sa.func.max(Reward.reward).filter(Reward.step == Trajectory.steps).label("reward"),
             (sa.func.count(Reward.reward).filter(Reward.step == 0) > 0).label("bare"),
             Trajectory.correct,
@@ -227,31 +227,31 @@ def _rewards(connection: sa.Connection) -> Iterator[HealthCheck]:
             ),
         )
         .where(score.kind == "score", score.split == "test")
-        .group_by(*place, Reward.trajectory, Trajectory.correct)
+        .group_by(*group, Reward.trajectory, Trajectory.correct)
     )
     solutions = frame(connection, query)
-    for names, own in solutions.groupby([*_DATA, "prm"], sort=True):
+    for names, of_prm in solutions.groupby([*_DATA, "prm"], sort=True):
         dataset, split, llm, prm = map(str, names)
-        part: dict[str, Any] = {"dataset": dataset, "split": split, "llm": llm, "prm": prm}
-        questions = own.groupby(["job_key", "question_id"])
+        subset: dict[str, Any] = {"dataset": dataset, "split": split, "llm": llm, "prm": prm}
+        questions = of_prm.groupby(["job_key", "question_id"])
         total = questions.ngroups
         bare = total - int(questions["bare"].any().sum())
         yield HealthCheck(
-            check="no bare question", **part, count=bare, total=total, severity="notable" if bare else "fine"
+            check="no bare question", **subset, count=bare, total=total, severity="notable" if bare else "fine"
         )
         constant = int((questions["reward"].nunique() <= 1).sum())
         severity: Severity = "notable" if constant > total / 2 else "fine"
         several = bool((questions.size() > 1).any())
         if several:
             severity = "misleading" if constant == total else severity
-            yield HealthCheck(check="constant rewards", **part, count=constant, total=total, severity=severity)
-        areas = areas_within(own[own["reward"].notna()])
+            yield HealthCheck(check="constant rewards", **subset, count=constant, total=total, severity=severity)
+        areas = areas_within(of_prm[of_prm["reward"].notna()])
         if len(areas):
             low, high = (float(end) for end in bounded_interval(areas.to_numpy()))
             severity = "misleading" if high < 0.5 else "notable" if low <= 0.5 else "fine"
             yield HealthCheck(
                 check="ranking",
-                **part,
+                **subset,
                 count=len(areas),
                 total=total,
                 value=float(areas.mean()),
@@ -270,11 +270,11 @@ def areas_within(solutions: "pd.DataFrame") -> "pd.Series":
     keys = [solutions["job_key"], solutions["question_id"]]
     correct = solutions["correct"].astype(float)
     ranks = solutions.groupby(["job_key", "question_id"])["reward"].rank()
-    right, rows = correct.groupby(keys).sum(), correct.groupby(keys).size()
-    wrong = rows - right
+    right_counts, row_counts = correct.groupby(keys).sum(), correct.groupby(keys).size()
+    wrong_counts = row_counts - right_counts
     summed = (ranks * correct).groupby(keys).sum()
-    areas: pd.Series = (summed - right * (right + 1) / 2) / (right * wrong)
-    return areas[(right > 0) & (wrong > 0)]
+    areas: pd.Series = (summed - right_counts * (right_counts + 1) / 2) / (right_counts * wrong_counts)
+    return areas[(right_counts > 0) & (wrong_counts > 0)]
 
 
 def _choices(connection: sa.Connection) -> Iterator[HealthCheck]:
@@ -294,26 +294,26 @@ def _choices(connection: sa.Connection) -> Iterator[HealthCheck]:
         )
     )
     values = frame(connection, query)
-    place = ["dataset", "llm", "question_id"]
+    question_keys = ["dataset", "llm", "question_id"]
     best = values[values["strategy"].isin(with_role(connection, "full budget"))]
     # Without the argument, N is the number of all samples.
-    most = best.assign(most=[given.get("samples", math.inf) for given in best["arguments"]])
-    best = most.sort_values("most").drop_duplicates([*place, "prm"], keep="last")
-    others: tuple[tuple[str, Role, int], ...] = (("best-of-N", "one sample", 1), ("vote", "vote", -1))
-    for check, role, sign in others:
-        plain = values.loc[values["strategy"].isin(with_role(connection, role)), [*place, "value"]]
-        joined = best.merge(plain.drop_duplicates(place), on=place, suffixes=("", "_plain"))
+    with_samples = best.assign(most=[arguments.get("samples", math.inf) for arguments in best["arguments"]])
+    best = with_samples.sort_values("most").drop_duplicates([*question_keys, "prm"], keep="last")
+    rivals: tuple[tuple[str, Role, int], ...] = (("best-of-N", "one sample", 1), ("vote", "vote", -1))
+    for check, role, sign in rivals:
+        plain = values.loc[values["strategy"].isin(with_role(connection, role)), [*question_keys, "value"]]
+        joined = best.merge(plain.drop_duplicates(question_keys), on=question_keys, suffixes=("", "_plain"))
         joined["difference"] = sign * (joined["value"] - joined["value_plain"])
-        for names, own in joined.groupby(["dataset", "llm", "prm"], sort=True):
-            low, high = (float(end) for end in bounded_interval(own["difference"].to_numpy(), -1.0, 1.0))
+        for names, of_prm in joined.groupby(["dataset", "llm", "prm"], sort=True):
+            low, high = (float(end) for end in bounded_interval(of_prm["difference"].to_numpy(), -1.0, 1.0))
             worse = high < 0 if check == "best-of-N" else low > 0
             yield HealthCheck(
                 check=check,
                 split="test",
                 **dict(zip(("dataset", "llm", "prm"), map(str, names), strict=True)),
-                count=len(own),
-                total=len(own),
-                value=float(own["difference"].mean()),
+                count=len(of_prm),
+                total=len(of_prm),
+                value=float(of_prm["difference"].mean()),
                 low=low,
                 high=high,
                 severity="notable" if worse else "fine",

@@ -7,7 +7,7 @@ import pandas as pd
 import sqlalchemy as sa
 
 from prmcal.db.metrics import COORDINATES, Leaderboard
-from prmcal.db.queries.cells import Names, kept, metrics, numbered_cells
+from prmcal.db.queries.cells import Names, metrics, numbered_cells, with_names
 from prmcal.db.queries.curves import references
 from prmcal.db.reader import Source, connection_of, frame
 from prmcal.db.statistics.paired import standings
@@ -40,20 +40,21 @@ def measurements(
     values = "metric", "value", "low", "high", "rows", "questions"
     done = sa.select(*Result.columns("cell_id", *values)).join(Cell, Cell.cell_id == Result.cell_id)
     # A condition on cells beside the outer join would make it twenty times slower.
-    own = done.where(Cell.status == "done", same_level).subquery()
-    query = cells.add_columns(*(own.c[name] for name in values)).outerjoin(own, own.c.cell_id == Cell.cell_id)
+    results = done.where(Cell.status == "done", same_level).subquery()
+    same_cell = results.c.cell_id == Cell.cell_id
+    query = cells.add_columns(*(results.c[name] for name in values)).outerjoin(results, same_cell)
     pairs = sa.select(*Comparison.columns("metric", "cell_a", "cell_b", "p_adjusted"))
     pairs = pairs.where(Comparison.leaderboard == table)
     with connection_of(source) as connection:
-        described = metrics(connection)
-        found = frame(connection, query).assign(standing=None)
+        descriptions = metrics(connection)
+        rows = frame(connection, query).assign(standing=None)
         if question_level is None:
-            rivals = ~found["cell_id"].isin(references(connection))
-            found.loc[rivals, "standing"] = standings(found[rivals], frame(connection, pairs), described)
-    found = kept(found, names)
-    order = {name: place for place, name in enumerate(described.ordered(found["metric"].dropna()))}
-    rows = found.assign(place=found["metric"].map(order)).sort_values(["number", "place"], kind="stable")
-    return rows.drop(columns="place").reset_index(drop=True)
+            rivals = ~rows["cell_id"].isin(references(connection))
+            rows.loc[rivals, "standing"] = standings(rows[rivals], frame(connection, pairs), descriptions)
+    rows = with_names(rows, names)
+    order = {name: position for position, name in enumerate(descriptions.ordered(rows["metric"].dropna()))}
+    rows = rows.assign(position=rows["metric"].map(order)).sort_values(["number", "position"], kind="stable")
+    return rows.drop(columns="position").reset_index(drop=True)
 
 
 def leaderboard(source: Source, /, table: Leaderboard = "calibration", **filters: Any) -> pd.DataFrame:
@@ -65,21 +66,21 @@ def leaderboard(source: Source, /, table: Leaderboard = "calibration", **filters
     the cell), status, reason and difference.
     """
     with connection_of(source) as connection:
-        long, described = measurements(connection, table, **filters), metrics(connection)
+        long, descriptions = measurements(connection, table, **filters), metrics(connection)
     identity = ["cell_id", "number", *COORDINATES]
-    last = ["status", "reason", "difference"]
-    wide = long.drop_duplicates("cell_id")[[*identity, *last]].set_index("cell_id", drop=False)
-    parts = [wide[identity]]
-    known = [metric.name for metric in described.of(table)]
-    for metric in [*known, *sorted(set(long["metric"].dropna()) - set(known))]:
-        measured = long[long["metric"] == metric].set_index("cell_id")
-        rows = measured[["value", "low", "high", "standing"]]
+    status_columns = ["status", "reason", "difference"]
+    wide = long.drop_duplicates("cell_id")[[*identity, *status_columns]].set_index("cell_id", drop=False)
+    blocks = [wide[identity]]
+    known_metrics = [metric.name for metric in descriptions.of(table)]
+    for metric in [*known_metrics, *sorted(set(long["metric"].dropna()) - set(known_metrics))]:
+        of_metric = long[long["metric"] == metric].set_index("cell_id")
+        rows = of_metric[["value", "low", "high", "standing"]]
         rows.columns = [metric, *(f"{metric}_{name}" for name in rows.columns[1:])]
-        parts.append(rows.reindex(wide.index))
-    parts.append(long.groupby("cell_id")[["rows", "questions"]].min().reindex(wide.index))
-    parts.append(wide[last])
+        blocks.append(rows.reindex(wide.index))
+    blocks.append(long.groupby("cell_id")[["rows", "questions"]].min().reindex(wide.index))
+    blocks.append(wide[status_columns])
     # The copy joins the blocks of the metrics. Without it, pandas warns a caller who adds a column.
-    return pd.concat(parts, axis=1).reset_index(drop=True).copy()
+    return pd.concat(blocks, axis=1).reset_index(drop=True).copy()
 
 
 _FILE = Path(__file__).with_name("reported.csv")
@@ -97,13 +98,13 @@ def reported(**filters: str) -> pd.DataFrame:
     not apply is None: a calibration error has no strategy.
     """
     text = pd.read_csv(_FILE, dtype=str, keep_default_na=False)
-    for column, wanted in filters.items():
-        text = text[text[column] == wanted]
-    found = text.replace("", None).reset_index(drop=True)
-    found["digits"] = text["value"].str.partition(".")[2].str.len().to_numpy()
-    found["value"] = text["value"].astype(float).to_numpy()
-    found["status"] = "reported"
-    return found
+    for column, name in filters.items():
+        text = text[text[column] == name]
+    numbers = text.replace("", None).reset_index(drop=True)
+    numbers["digits"] = text["value"].str.partition(".")[2].str.len().to_numpy()
+    numbers["value"] = text["value"].astype(float).to_numpy()
+    numbers["status"] = "reported"
+    return numbers
 
 
 def error_histograms(source: Source) -> pd.DataFrame:
@@ -112,12 +113,12 @@ def error_histograms(source: Source) -> pd.DataFrame:
     The columns are dataset, prm, llm, calibrator, cell_id, bin (from 0), lower and upper (the edges, in [-1, 1]) and
     count (the number of prefixes). Rows are sorted by these. Only finished cells have rows.
     """
-    place = Cell.columns("dataset", "prm", "llm", "calibrator", "cell_id")
+    cell_columns = Cell.columns("dataset", "prm", "llm", "calibrator", "cell_id")
     bars = SignedErrorBin.columns("bin", "lower", "upper", "count")
     query = (
-        sa.select(*place, *bars)
+        sa.select(*cell_columns, *bars)
         .join(SignedErrorBin, SignedErrorBin.cell_id == Cell.cell_id)
         .where(Cell.leaderboard == "calibration", Cell.status == "done")
-        .order_by(*place, SignedErrorBin.bin)
+        .order_by(*cell_columns, SignedErrorBin.bin)
     )
     return frame(source, query)

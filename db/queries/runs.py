@@ -20,12 +20,12 @@ def planned_shards(source: Source) -> pd.DataFrame:
     seconds_per_shard (mean over finished jobs; missing if there is none).
     """
     query = sa.select(Job.kind, Job.status, Job.shards, Job.seconds, Job.parameters["shards"].label("planned"))
-    found = frame(source, query.order_by(Job.kind, Job.job_key))
-    done = found["status"] == "done"
-    jobs = found.assign(
-        failed=found["status"].isin(["failed", "blocked"]),
-        seconds=found["seconds"].where(done, 0.0),
-        done_shards=found["shards"].where(done, 0),
+    jobs = frame(source, query.order_by(Job.kind, Job.job_key))
+    done = jobs["status"] == "done"
+    jobs = jobs.assign(
+        failed=jobs["status"].isin(["failed", "blocked"]),
+        seconds=jobs["seconds"].where(done, 0.0),
+        done_shards=jobs["shards"].where(done, 0),
     ).groupby("kind")
     totals = jobs[["seconds", "done_shards"]].sum()
     return pd.DataFrame(
@@ -53,8 +53,8 @@ def progress(planned: pd.DataFrame, directory: Path) -> pd.DataFrame:
         len(finished_artifacts(directory, kind).intersection(keys))
         for kind, keys in zip(planned["kind"], planned["shard_keys"], strict=True)
     ]
-    left = shards - done
-    seconds = (left * planned["seconds_per_shard"].astype(float)).where(left > 0, 0.0)
+    unfinished = shards - done
+    seconds = (unfinished * planned["seconds_per_shard"].astype(float)).where(unfinished > 0, 0.0)
     return planned[["kind", "jobs", "failed"]].assign(shards=shards, done=done, seconds_left=seconds)
 
 
@@ -82,10 +82,10 @@ def jobs_of(connection: sa.Connection, cell_id: str) -> CellJobs:
     has no PRM or no calibrator, the first of the grid is used instead.
     """
     row = _calibration_cell(connection, cell_row(connection, cell_id))
-    measured = input_jobs(connection, row["job_key"])
-    calibrated, success = measured.get("calibrated", ""), measured.get("success", "")
+    read_by_cell = input_jobs(connection, row["job_key"])
+    calibrated, success = read_by_cell.get("calibrated", ""), read_by_cell.get("success", "")
     below = input_jobs(connection, calibrated, success)
-    imported = measured.get("imported", "")
+    imported = read_by_cell.get("imported", "")
     split = connection.scalar(sa.select(Job.split).where(Job.job_key == row["job_key"]))
     return CellJobs(
         cell=row,
@@ -131,15 +131,15 @@ def is_graded_for(graded: sa.Subquery, texts: Any, job: Any) -> sa.ColumnElement
 def _calibration_cell(connection: sa.Connection, row: dict[str, Any]) -> dict[str, Any]:
     if row["leaderboard"] == "calibration":
         return row
-    named = [getattr(Cell, kind) == row[kind] for kind in ("prm", "calibrator") if row[kind] is not None]
+    same_names = [getattr(Cell, kind) == row[kind] for kind in ("prm", "calibrator") if row[kind] is not None]
     numbers = cell_numbers()
     query = (
         sa.select(Cell.__table__)
         .join(numbers, numbers.c.cell_id == Cell.cell_id)
         .where(Cell.leaderboard == "calibration", Cell.llm == row["llm"], Cell.dataset == row["dataset"])
-        .where(*named)
+        .where(*same_names)
         .order_by(numbers.c.number)
         .limit(1)
     )
-    found = connection.execute(query).mappings().one_or_none()
-    return row if found is None else dict(found)
+    calibration_cell = connection.execute(query).mappings().one_or_none()
+    return row if calibration_cell is None else dict(calibration_cell)

@@ -23,15 +23,15 @@ def same_prefix(first: Any, second: Any) -> sa.ColumnElement[bool]:
     return sa.and_(*(_column(first, name) == _column(second, name) for name in PREFIX))
 
 
-def counted(terminal: sa.ColumnElement[bool], *cell: sa.ColumnElement[bool]) -> sa.ColumnElement[bool]:
+def is_counted(terminal: sa.ColumnElement[bool], *cell: sa.ColumnElement[bool]) -> sa.ColumnElement[bool]:
     """Return the condition that the metrics of a calibration cell count a prefix.
 
     The column `terminal` has whether the prefix contains its final answer. `cell` selects the cell in the table
     ``cells``.
     """
-    chosen = Job.parameters["terminal"].as_string() == "true"
-    measured = (Cell.leaderboard == "calibration", Job.job_key == Cell.job_key, chosen)
-    return sa.or_(~terminal, sa.exists().where(*measured, *cell))
+    counts_terminal = Job.parameters["terminal"].as_string() == "true"
+    measuring = (Cell.leaderboard == "calibration", Job.job_key == Cell.job_key, counts_terminal)
+    return sa.or_(~terminal, sa.exists().where(*measuring, *cell))
 
 
 def success_counts(job_keys: Sequence[str]) -> sa.Select[tuple[str, int, int, int, int, bool]]:
@@ -69,37 +69,37 @@ def solutions(source: Source, cell_id: str) -> pd.DataFrame:
     with connection_of(source) as connection:
         jobs = jobs_of(connection, cell_id)
         judged = _judged(jobs)
-        errors = [column - judged.c.success for column in (judged.c.reward, judged.c.calibrated_reward)]
-        means = [judged.c.success, *errors, *(sa.func.abs(error) for error in errors)]
+        signed = [column - judged.c.success for column in (judged.c.reward, judged.c.calibrated_reward)]
+        means = [judged.c.success, *signed, *(sa.func.abs(error) for error in signed)]
         names = ("success", "reward_error", "calibrated_error", "before", "after")
-        own = (
+        errors = (
             sa.select(
                 *(judged.c.question_id, judged.c.trajectory, sa.func.count().label("prefixes")),
                 *(sa.func.avg(mean).label(name) for mean, name in zip(means, names, strict=True)),
             )
-            .where(counted(judged.c.terminal, Cell.cell_id == cell_id))
+            .where(is_counted(judged.c.terminal, Cell.cell_id == cell_id))
             .group_by(judged.c.question_id, judged.c.trajectory)
             .subquery()
         )
-        repaired = (own.c.before - own.c.after).label("repaired")
-        same = (Trajectory.question_id == own.c.question_id, Trajectory.trajectory == own.c.trajectory)
-        asked = (
-            Question.question_id == own.c.question_id,
+        repaired = (errors.c.before - errors.c.after).label("repaired")
+        same_trajectory = (Trajectory.question_id == errors.c.question_id, Trajectory.trajectory == errors.c.trajectory)
+        same_question = (
+            Question.question_id == errors.c.question_id,
             Question.dataset == jobs.dataset,
             Question.split == jobs.split,
         )
         query = (
             sa.select(
-                *own.c[:2],
+                *errors.c[:2],
                 *Question.columns("text", "subject"),
                 Question.level.label("question_level"),
                 Trajectory.correct,
-                *own.c[2:],
+                *errors.c[2:],
                 repaired,
             )
-            .join(Trajectory, sa.and_(Trajectory.job_key == jobs.graded, *same))
-            .outerjoin(Question, sa.and_(*asked))
-            .order_by(repaired.element.desc().nulls_last(), *own.c[:2])
+            .join(Trajectory, sa.and_(Trajectory.job_key == jobs.graded, *same_trajectory))
+            .outerjoin(Question, sa.and_(*same_question))
+            .order_by(repaired.element.desc().nulls_last(), *errors.c[:2])
         )
         return frame(connection, query)
 
@@ -183,10 +183,10 @@ def scored_prefixes(source: Source, setting: Mapping[str, str]) -> tuple[pd.Data
     """
     counts = success_counts([setting["success"]]).subquery()
     cell = (Cell.llm == setting["llm"], Cell.prm == setting["prm"], Cell.dataset == setting["dataset"])
-    measured = sa.and_(same_prefix(counts, Reward), counted(counts.c.terminal, *cell))
+    is_measured = sa.and_(same_prefix(counts, Reward), is_counted(counts.c.terminal, *cell))
     query = (
         sa.select(*Reward.columns(*PREFIX, "logit"), counts.c.successes, counts.c.follow_ups)
-        .outerjoin(counts, measured)
+        .outerjoin(counts, is_measured)
         .where(Reward.job_key == setting["score"])
         .order_by(Reward.question_id, Reward.trajectory, Reward.step)
     )

@@ -13,7 +13,7 @@ from prmcal.db.metrics import UNTESTED, Better
 from prmcal.db.queries.cells import cell_row, metrics, of_job
 from prmcal.db.queries.curves import references
 from prmcal.db.queries.runs import input_jobs
-from prmcal.db.queries.trajectories import MEDIAN, counted, same_prefix, success_counts
+from prmcal.db.queries.trajectories import MEDIAN, is_counted, same_prefix, success_counts
 from prmcal.db.reader import frame, reading
 from prmcal.db.run_folder import artifact_folder
 from prmcal.db.statistics.paired import SIGNIFICANCE, Replicated, read_replicates, replicated_difference
@@ -70,29 +70,29 @@ def compare_cells(database: Path, cell_a: str, cell_b: str) -> CellComparison:
     DatabaseError if there is no such cell, or no readable database.
     """
     with reading(database) as connection:
-        first, second = cells = [cell_row(connection, each) for each in (cell_a, cell_b)]
+        first, second = cells = [cell_row(connection, cell_id) for cell_id in (cell_a, cell_b)]
         _require_comparable(first, second)
-        values = [_values(connection, each) for each in (cell_a, cell_b)]
-        described = metrics(connection)
-        common = described.ordered(values[0].keys() & values[1].keys())
+        values = [_values(connection, cell_id) for cell_id in (cell_a, cell_b)]
+        descriptions = metrics(connection)
+        common = descriptions.ordered(values[0].keys() & values[1].keys())
         names = [name for name in common if name not in UNTESTED]
         if not names:
             raise IncomparableCellsError(f"'{cell_a}' and '{cell_b}' have no metric in common.")
         stored = _stored_comparisons(connection, cell_a, cell_b)
-        others = [name for name in names if name not in stored]
-        measured = _measured(connection, database.parent, cells) if others else []
+        unstored = [name for name in names if name not in stored]
+        replicates = _replicates(connection, database.parent, cells) if unstored else []
         is_tested = {cell_a, cell_b}.isdisjoint(references(connection))
         rows: list[dict[str, Any]] = []
         for name in names:
-            better = described[name].better
-            found = stored.get(name) or _paired(name, measured, cells, better)
-            p_value = found["p_value"] if better and is_tested else math.nan
+            better = descriptions[name].better
+            comparison = stored.get(name) or _paired(name, replicates, cells, better)
+            p_value = comparison["p_value"] if better and is_tested else math.nan
             row: dict[str, Any] = {"metric": name}
             for side, value in zip(("a", "b"), values, strict=True):
                 row |= {f"{side}{end}": value[name][column] for end, column in _ENDS.items()}
-            row |= {key: found[key] for key in ("difference", "low", "high")}
+            row |= {key: comparison[key] for key in ("difference", "low", "high")}
             row |= {"from_zero": better == "near zero"}
-            row |= {"p_value": p_value, "p_adjusted": found["p_adjusted"], "pairs": found["pairs"]}
+            row |= {"p_value": p_value, "p_adjusted": comparison["p_adjusted"], "pairs": comparison["pairs"]}
             rows.append({**row, "real": None if p_value != p_value else p_value < SIGNIFICANCE})
         differing = _question_differences(connection, cell_a, cell_b)
         table = pd.DataFrame(rows, dtype=object)
@@ -102,10 +102,10 @@ def compare_cells(database: Path, cell_a: str, cell_b: str) -> CellComparison:
 def _require_comparable(first: Mapping[str, Any], second: Mapping[str, Any]) -> None:
     if first["cell_id"] == second["cell_id"]:
         raise IncomparableCellsError(f"'{first['cell_id']}' is given twice. Name two cells.")
-    for each in (first, second):
-        if each["status"] != "done":
-            why = f": {each['reason']}" if each["reason"] else " yet. Finish the run first."
-            raise IncomparableCellsError(f"The cell '{each['cell_id']}' is {each['status']} and has no values{why}")
+    for cell in (first, second):
+        if cell["status"] != "done":
+            why = f": {cell['reason']}" if cell["reason"] else " yet. Finish the run first."
+            raise IncomparableCellsError(f"The cell '{cell['cell_id']}' is {cell['status']} and has no values{why}")
     for name, what in (("leaderboard", "leaderboards"), ("dataset", "data sets")):
         if first[name] != second[name]:
             raise IncomparableCellsError(
@@ -122,43 +122,43 @@ def _values(connection: sa.Connection, cell_id: str) -> dict[str, Any]:
 def _stored_comparisons(connection: sa.Connection, cell_a: str, cell_b: str) -> dict[str, dict[str, Any]]:
     """Return the comparisons of two cells that the database has, by metric. Cells of different groups have none."""
     group = (Cell.leaderboard, Cell.llm, Cell.prm, Cell.dataset, Comparison.metric)
-    made = sa.func.nullif(Comparison.p_value, float("nan"))
+    tested = sa.func.nullif(Comparison.p_value, float("nan"))
     all_pairs = (
-        sa.select(Comparison.__table__, sa.func.count(made).over(partition_by=group).label("pairs"))
+        sa.select(Comparison.__table__, sa.func.count(tested).over(partition_by=group).label("pairs"))
         .join(Cell, Cell.cell_id == Comparison.cell_a)
         .subquery()
     )
-    both = [cell_a, cell_b]
-    query = sa.select(all_pairs).where(all_pairs.c.cell_a.in_(both), all_pairs.c.cell_b.in_(both))
-    found = {row["metric"]: dict(row) for row in connection.execute(query).mappings()}
-    for row in found.values():
+    cell_ids = [cell_a, cell_b]
+    query = sa.select(all_pairs).where(all_pairs.c.cell_a.in_(cell_ids), all_pairs.c.cell_b.in_(cell_ids))
+    comparisons = {row["metric"]: dict(row) for row in connection.execute(query).mappings()}
+    for row in comparisons.values():
         if row["cell_a"] == cell_a:
             row["difference"], row["low"], row["high"] = -row["difference"], -row["high"], -row["low"]
-    return found
+    return comparisons
 
 
-def _measured(
+def _replicates(
     connection: sa.Connection, folder: Path, cells: Sequence[Mapping[str, Any]]
 ) -> list[dict[str, Replicated]]:
-    query, found = sa.select(Job.kind, Job.parameters), []
+    query, replicates = sa.select(Job.kind, Job.parameters), []
     for cell in cells:
         kind, parameters = connection.execute(query.where(Job.job_key == cell["job_key"])).one()
-        found.append(read_replicates(artifact_folder(folder, kind, parameters["shards"][0]["key"])))
-    return found
+        replicates.append(read_replicates(artifact_folder(folder, kind, parameters["shards"][0]["key"])))
+    return replicates
 
 
 def _paired(
-    metric: str, measured: Sequence[Mapping[str, Replicated]], cells: Sequence[Mapping[str, Any]], better: Better | None
+    name: str, replicates: Sequence[Mapping[str, Replicated]], cells: Sequence[Mapping[str, Any]], better: Better | None
 ) -> dict[str, Any]:
-    names = " and ".join(repr(each["cell_id"]) for each in cells)
-    if any(metric not in each for each in measured):
+    pair = " and ".join(repr(cell["cell_id"]) for cell in cells)
+    if any(name not in by_metric for by_metric in replicates):
         raise IncomparableCellsError(
-            f"'{metric}' of {names} was measured on a single question, so a difference has no interval and no p value."
+            f"'{name}' of {pair} was measured on a single question, so a difference has no interval and no p value."
         )
-    first, second = (each[metric].comparable(better) for each in measured)
+    first, second = (by_metric[name].comparable(better) for by_metric in replicates)
     if (first.resampled, first.replicates.shape) != (second.resampled, second.replicates.shape):
         raise IncomparableCellsError(
-            f"{names} cannot be paired: they were measured on different questions ({first.questions} and "
+            f"{pair} cannot be paired: they were measured on different questions ({first.questions} and "
             f"{second.questions}, not all the same) or with another bootstrap. Questions that are too long for a PRM "
             "are left out."
         )
@@ -202,7 +202,7 @@ def _by_question(connection: sa.Connection, cell_id: str) -> sa.Subquery:
             .where(
                 CalibratedReward.job_key == jobs["calibrated"],
                 CalibratedReward.level == MEDIAN,
-                counted(counts.c.terminal, Cell.cell_id == cell_id),
+                is_counted(counts.c.terminal, Cell.cell_id == cell_id),
             )
             .group_by(counts.c.question_id)
             .subquery()

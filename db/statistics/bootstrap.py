@@ -83,7 +83,7 @@ class Ratio(LinearisedStatistic):
         self._counts = np.asarray(counts, dtype=np.float64)
         self.rule = interval
         self.rows = len(self.question_ids)
-        shapes = {each.shape for each in (self._sums, self._counts, self.question_ids)}
+        shapes = {array.shape for array in (self._sums, self._counts, self.question_ids)}
         if shapes != {(self.rows,)}:
             raise ValueError(f"Each question needs one sum and one count. Got the shapes {sorted(shapes)}.")
         if not (np.isfinite(self._sums).all() and np.isfinite(self._counts).all()):
@@ -149,9 +149,9 @@ class Bootstrap:
 @lru_cache(maxsize=8)  # A job needs the weights of the same few sets of questions many times.
 def _weights(seed: int, replicates: int, questions: int) -> Floats:
     shares = np.full(questions, 1 / questions)
-    drawn = np.random.default_rng(seed).multinomial(questions, shares, size=replicates).astype(np.float64)
-    drawn.setflags(write=False)
-    return drawn
+    counts = np.random.default_rng(seed).multinomial(questions, shares, size=replicates).astype(np.float64)
+    counts.setflags(write=False)
+    return counts
 
 
 @lru_cache(maxsize=8)
@@ -183,30 +183,30 @@ def intervals(statistics: Iterable[Statistic]) -> dict[Statistic, Interval]:
     Those by the same rule are computed at once, which takes less time.
     """
     alike: dict[tuple[IntervalRule, int], list[LinearisedStatistic]] = defaultdict(list)
-    for each in dict.fromkeys(statistics):
-        if isinstance(each, LinearisedStatistic):
-            alike[each.rule, len(each.question_ids)].append(each)
-    found: dict[Statistic, Interval] = {}
+    for statistic in dict.fromkeys(statistics):
+        if isinstance(statistic, LinearisedStatistic):
+            alike[statistic.rule, len(statistic.question_ids)].append(statistic)
+    ends: dict[Statistic, Interval] = {}
     for (rule, _), group in alike.items():
-        lows, highs = rule(np.stack([each.linearised() for each in group], axis=1))
-        for each, low, high in zip(group, lows.tolist(), highs.tolist(), strict=True):
-            value = each.value()  # The mean of the linearised values can differ from it by rounding errors.
-            found[each] = min(low, value), max(high, value)
-    return found
+        lows, highs = rule(np.stack([statistic.linearised() for statistic in group], axis=1))
+        for statistic, low, high in zip(group, lows.tolist(), highs.tolist(), strict=True):
+            value = statistic.value()  # The mean of the linearised values can differ from it by rounding errors.
+            ends[statistic] = min(low, value), max(high, value)
+    return ends
 
 
 def estimate(
-    statistic: Statistic, bootstrap: Bootstrap, compared: bool = True, known: Interval | None = None
+    statistic: Statistic, bootstrap: Bootstrap, compared: bool = True, ends: Interval | None = None
 ) -> Resampled:
     """Compute a statistic with its 95% interval and its replicates, by its own rule and by resampling questions.
 
-    The interval is `known` if it was computed before. If the replicates are not `compared`, they are drawn only if the
-    interval needs them.
+    `ends` are those of the interval, if they were computed before. If the replicates are not `compared`, they are drawn
+    only if the interval needs them.
     """
     questions = len(statistic.question_ids)
     low, high, replicates = float("nan"), float("nan"), np.empty(0)
     if questions > 1:
         if compared or not isinstance(statistic, LinearisedStatistic):
             replicates = statistic.values(bootstrap.weights(questions))
-        low, high = statistic.interval(replicates) if known is None else known
+        low, high = statistic.interval(replicates) if ends is None else ends
     return Resampled(statistic.value(), low, high, statistic.rows, questions, replicates)

@@ -25,8 +25,8 @@ def whole_samples_needed(probability: ArrayLike, target: float) -> Floats:
     NaN. `target` is C in (0, 1). The result has the shape of p, and whole numbers in float64.
     """
     p = np.clip(np.asarray(probability, dtype=np.float64), _SMALLEST_CHANCE, 1 - _SMALLEST_CHANCE)
-    needed = np.log1p(-target) / np.log1p(-p)
-    return np.asarray(np.maximum(np.ceil(needed * (1 - _CEILING_TOLERANCE)), 1), dtype=np.float64)
+    samples = np.log1p(-target) / np.log1p(-p)
+    return np.asarray(np.maximum(np.ceil(samples * (1 - _CEILING_TOLERANCE)), 1), dtype=np.float64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,10 +115,10 @@ def equal_cost_values(accuracy: Floats, samples: Ints) -> Floats:
     `accuracy`, of shape (questions, N), is the expected accuracy of best-of-n for n from 1 to N. `samples` and the
     result have the shape (questions, points); n_q is in [1, N].
     """
-    own = np.take_along_axis(accuracy, samples - 1, axis=1)
+    accuracies = np.take_along_axis(accuracy, samples - 1, axis=1)
     mean = np.asarray(samples.mean(axis=0), dtype=np.float64)
     of_fixed, slope = _fixed_at(accuracy, mean)
-    return np.asarray(own - of_fixed - slope * (samples - mean), dtype=np.float64)
+    return np.asarray(accuracies - of_fixed - slope * (samples - mean), dtype=np.float64)
 
 
 def _fixed_at(accuracy: Floats, samples: Floats) -> tuple[Floats, Floats]:
@@ -126,8 +126,8 @@ def _fixed_at(accuracy: Floats, samples: Floats) -> tuple[Floats, Floats]:
     most = accuracy.shape[1]
     below = np.clip(np.floor(samples).astype(np.int64), 1, max(most - 1, 1))
     above = np.minimum(below + 1, most)
-    left, right = accuracy[:, below - 1], accuracy[:, above - 1]
-    return left + (samples - below) * (right - left), (right - left).mean(axis=0)
+    lower, upper = accuracy[:, below - 1], accuracy[:, above - 1]
+    return lower + (samples - below) * (upper - lower), (upper - lower).mean(axis=0)
 
 
 def half_widths_at_once(values: Floats) -> Floats:
@@ -141,8 +141,8 @@ def half_widths_at_once(values: Floats) -> Floats:
     if questions < 2:
         return np.full(values.shape[1], np.nan)
     error = values.std(axis=0, ddof=1) / np.sqrt(questions)
-    apart = (values - values.mean(axis=0)) / np.where(error > 0, error, 1.0) / questions
-    largest = np.abs(weighted_totals(Bootstrap().weights(questions), apart)).max(axis=1)
+    deviations = (values - values.mean(axis=0)) / np.where(error > 0, error, 1.0) / questions
+    largest = np.abs(weighted_totals(Bootstrap().weights(questions), deviations)).max(axis=1)
     critical = float(np.quantile(largest, 1 - 2 * tail_of_resamples(questions, _TAIL)))
     return np.asarray(critical * error, dtype=np.float64)
 
@@ -169,8 +169,8 @@ def more_accurate(accuracies: Floats) -> Bools:
     if questions < _FEWEST:
         return np.zeros((points, points), dtype=np.bool_)
     mean = accuracies.mean(axis=0)
-    apart = accuracies - mean
-    products = apart.T @ apart / (questions - 1)
+    deviations = accuracies - mean
+    products = deviations.T @ deviations / (questions - 1)
     variances = np.diag(products)
     variance = np.maximum(variances[:, None] + variances[None, :] - 2 * products, 0)
     difference = mean[:, None] - mean[None, :]
@@ -189,11 +189,11 @@ def frontier(costs: ArrayLike, accuracy: ArrayLike, better: Bools) -> Bools:
     """
     cost = np.round(np.asarray(costs, dtype=np.float64), _DIGITS)
     gain = np.round(np.asarray(accuracy, dtype=np.float64), _DIGITS)
-    kept: list[int] = []
+    on_frontier: list[int] = []
     for point in np.lexsort((-gain, cost)):
-        twin = any(cost[point] == cost[each] and gain[point] == gain[each] for each in kept)
-        if twin or better[point, kept].all():
-            kept.append(int(point))
+        twin = any(cost[point] == cost[other] and gain[point] == gain[other] for other in on_frontier)
+        if twin or better[point, on_frontier].all():
+            on_frontier.append(int(point))
     marks = np.zeros(len(cost), dtype=np.bool_)
-    marks[kept] = True
+    marks[on_frontier] = True
     return marks

@@ -66,11 +66,11 @@ def _likelihood_ends(columns: Floats, lower: float, upper: float) -> Ends:
     n, means = columns.shape
     mean = columns.mean(axis=0)
     critical = np.full(2 * means, scipy.special.stdtrit(n - 1, _TAIL) ** 2)
-    both = np.concatenate([columns, np.repeat([[lower], [upper]], means, axis=1)])
+    extended = np.concatenate([columns, np.repeat([[lower], [upper]], means, axis=1)])
     weights = np.ones((n + 2, 2 * means))
     weights[n:] = _PSEUDO_WEIGHT
     # The lower end is minus the upper end of the negative values.
-    ends = _likelihood_end(np.concatenate([-both, both], axis=1), weights, critical)
+    ends = _likelihood_end(np.concatenate([-extended, extended], axis=1), weights, critical)
     return np.minimum(-ends[:means], mean), np.maximum(ends[means:], mean)
 
 
@@ -141,9 +141,9 @@ def skewed_interval(values: Floats) -> Ends:
     mean, size = values.mean(axis=0), np.ptp(values, axis=0)
     longer = np.concatenate([values, values.min(axis=0, keepdims=True), values.max(axis=0, keepdims=True)])
     # In units of the range, since powers of very small numbers would be 0.
-    apart = np.divide(longer - longer.mean(axis=0), size, out=np.zeros(longer.shape), where=size > 0)
-    variance = (apart**2).mean(axis=0)
-    cubes = (apart**3).mean(axis=0)
+    deviations = np.divide(longer - longer.mean(axis=0), size, out=np.zeros(longer.shape), where=size > 0)
+    variance = (deviations**2).mean(axis=0)
+    cubes = (deviations**3).mean(axis=0)
     skewness = np.divide(cubes, variance**1.5, out=np.zeros(shape), where=variance > 0)
     error = size * np.sqrt(variance * len(longer) / (len(longer) - 1))
     t = -scipy.special.stdtrit(n - 1, _TAIL)
@@ -195,7 +195,7 @@ gain_interval = cautious_within(-0.25, 0.25)
 """The rule for differences of mean accuracies."""
 
 
-def known_interval(values: Floats) -> Ends:
+def exact_interval(values: Floats) -> Ends:
     """Return the mean twice: a number that is known beforehand and not estimated, such as a fixed number of samples."""
     mean = np.asarray(values.mean(axis=0), dtype=np.float64)
     return mean, mean
@@ -249,7 +249,7 @@ def without_noise(terms: Floats, noise: Floats) -> Floats:
     return np.asarray((np.abs(terms) - 2 * noise * density).sum(axis=1), dtype=np.float64)
 
 
-def absolute_sum_interval(terms: Floats, drawn: Floats, questions: int) -> tuple[float, float]:
+def absolute_sum_interval(terms: Floats, resampled: Floats, questions: int) -> tuple[float, float]:
     """Return the ends of the 95% interval of the sum of the absolute values of the terms without noise.
 
     The upper end is that of the percentiles of the resampled sums. Noise only increases the sums, so it is too large
@@ -258,16 +258,16 @@ def absolute_sum_interval(terms: Floats, drawn: Floats, questions: int) -> tuple
     sums are the measured ones, moved towards 0 in proportion to their variances until they are 0 (the closest terms
     with this sum, by least squares).
 
-    `terms`, of shape (terms,), are the measured ones, and `drawn`, of shape (replicates, terms), those of the
+    `terms`, of shape (terms,), are the measured ones, and `resampled`, of shape (replicates, terms), those of the
     resamples. There are at least 2 questions.
     """
-    high = percentile_interval(np.abs(drawn).sum(axis=1), questions)[1]
+    high = percentile_interval(np.abs(resampled).sum(axis=1), questions)[1]
     # Few questions: the resamples vary too little, and their tails are normal instead of Student's.
     widening = np.sqrt(questions / (questions - 1))
-    variances = (drawn.std(axis=0) * widening) ** 2
+    variances = (resampled.std(axis=0) * widening) ** 2
     widening *= -scipy.special.stdtrit(questions - 1, _TAIL) / _NORMAL_TAIL
     # Resamples are in the last axis, along which processors work fast.
-    noise = ((drawn.mean(axis=0) - drawn) * widening).T.copy()
+    noise = ((resampled.mean(axis=0) - resampled) * widening).T.copy()
     sizes = np.abs(terms)
     measured_sum = sizes.sum() * (1 - 1e-12)
     low_step, high_step = 0.0, float(np.max(sizes / np.where(variances > 0, variances, np.inf), initial=0.0))

@@ -79,38 +79,38 @@ def replicated_difference(first: Replicated, second: Replicated) -> PairedDiffer
 
     Raises a ValueError if the replicates come from different resamples.
     """
-    found = replicated_differences([first, second], np.array([0]), np.array([1]))
-    return PairedDifference(*(float(getattr(found, name)[0]) for name in PairedDifference._fields))
+    differences = replicated_differences([first, second], np.array([0]), np.array([1]))
+    return PairedDifference(*(float(getattr(differences, name)[0]) for name in PairedDifference._fields))
 
 
 def replicated_differences(
     cells: Sequence[Replicated], first: NDArray[np.intp], second: NDArray[np.intp]
 ) -> PairedDifferences:
-    """Return the differences of many pairs of values, of which `first` and `second` have the places in `cells`.
+    """Return the differences of many pairs of values, of which `first` and `second` have the indices in `cells`.
 
     See :func:`replicated_difference`. Raise ValueError if the replicates come from different resamples.
     """
-    if len({(each.replicates.shape, each.resampled) for each in cells}) > 1:
+    if len({(cell.replicates.shape, cell.resampled) for cell in cells}) > 1:
         raise ValueError("A paired comparison needs replicates of the same resamples on both sides.")
     questions = cells[0].questions
-    values = np.array([each.value for each in cells], dtype=np.float64)
+    values = np.array([cell.value for cell in cells], dtype=np.float64)
     difference = values[first] - values[second]
-    error = _errors(np.stack([each.replicates for each in cells]), first, second, questions)
+    error = _errors(np.stack([cell.replicates for cell in cells]), first, second, questions)
     half = scipy.special.stdtrit(questions - 1, (1 + _CONFIDENCE) / 2) * error
     p_value = _p_values(difference, error, questions)
     return PairedDifferences(difference, difference - half, difference + half, p_value, questions)
 
 
-def _errors(drawn: Floats, first: NDArray[np.intp], second: NDArray[np.intp], questions: int) -> Floats:
+def _errors(replicates: Floats, first: NDArray[np.intp], second: NDArray[np.intp], questions: int) -> Floats:
     """Return the standard errors of differences, from replicates of shape (cells, replicates)."""
     error: Floats = np.full(len(first), np.nan)
-    if not drawn.shape[1] or questions < 2:
+    if not replicates.shape[1] or questions < 2:
         return error
     # A block of the differences fits the processor's cache. All of them at once may not fit into memory.
-    for block in np.array_split(np.arange(len(first)), -(-len(first) * drawn.shape[1] // _BLOCK)):
-        apart = drawn[first[block]] - drawn[second[block]]
-        possible = np.isfinite(apart).all(axis=1)
-        error[block[possible]] = np.std(apart[possible], axis=1)
+    for block in np.array_split(np.arange(len(first)), -(-len(first) * replicates.shape[1] // _BLOCK)):
+        differences = replicates[first[block]] - replicates[second[block]]
+        possible = np.isfinite(differences).all(axis=1)
+        error[block[possible]] = np.std(differences[possible], axis=1)
     # The bootstrap variance of n questions is too small by the factor (n - 1) / n.
     error *= np.sqrt(questions / (questions - 1))
     return error
@@ -121,10 +121,10 @@ def _p_values(difference: Floats, error: Floats, questions: int) -> Floats:
     certain = error < _ROUNDING
     with np.errstate(divide="ignore", invalid="ignore"):
         tested = 2 * scipy.special.stdtr(questions - 1, -np.abs(difference) / error)
-    found = np.where(certain, smallest, np.maximum(smallest, tested))
-    found[np.abs(difference) < _ROUNDING] = 1.0
-    found[np.isnan(error)] = np.nan
-    return found
+    p_values = np.where(certain, smallest, np.maximum(smallest, tested))
+    p_values[np.abs(difference) < _ROUNDING] = 1.0
+    p_values[np.isnan(error)] = np.nan
+    return p_values
 
 
 def holm(p_values: ArrayLike) -> Floats:
@@ -135,8 +135,8 @@ def holm(p_values: ArrayLike) -> Floats:
     """
     raw = np.asarray(p_values, dtype=np.float64)
     adjusted = np.full(raw.shape, np.nan)
-    made = np.flatnonzero(~np.isnan(raw))
-    ascending = made[np.argsort(raw[made], kind="stable")]
+    tested = np.flatnonzero(~np.isnan(raw))
+    ascending = tested[np.argsort(raw[tested], kind="stable")]
     factors = np.arange(len(ascending), 0, -1)
     adjusted[ascending] = np.minimum(1.0, np.maximum.accumulate(raw[ascending] * factors))
     return adjusted
@@ -146,31 +146,31 @@ SIGNIFICANCE = 0.05
 """A difference is significant if its p value, after Holm's correction, is below this level."""
 
 
-def standings(found: pd.DataFrame, compared: pd.DataFrame, described: Mapping[str, Metric]) -> list[str | None]:
+def standings(results: pd.DataFrame, tests: pd.DataFrame, descriptions: Mapping[str, Metric]) -> list[str | None]:
     """Rank every value among those that it competes with.
 
-    `found` has one row per value, with the columns dataset, llm, prm, cell_id, metric and value. `compared` has the
+    `results` has one row per value, with the columns dataset, llm, prm, cell_id, metric and value. `tests` has the
     columns metric, cell_a, cell_b and p_adjusted, where a missing p value means that the comparison was not possible.
-    `described` has the metrics. Values of one of which none is better have no standing.
+    `descriptions` has the metrics. Values of one of which none is better have no standing.
     The result has an entry per row: see :func:`prmcal.db.queries.leaderboard.measurements`.
     """
     import pandas as pd
 
-    metrics, values = found["metric"], found["value"].astype(float)
+    metrics, values = results["metric"], results["value"].astype(float)
     merits = [values[:0]] + [
-        merit(values[metrics == metric.name], metric.better) for metric in described.values() if metric.better
+        merit(values[metrics == metric.name], metric.better) for metric in descriptions.values() if metric.better
     ]
-    ranked = found.assign(merit=pd.concat(merits), row=range(len(found))).dropna(subset=["merit"])
+    ranked = results.assign(merit=pd.concat(merits), row=range(len(results))).dropna(subset=["merit"])
     ranked = ranked.sort_values(["merit", "cell_id"], ascending=[False, True])
     ranked["best"] = ranked.groupby(["metric", *SETTING], dropna=False)["cell_id"].transform("first")
-    # A pair stands in `compared` in one order. Pairs without a p value have too few questions.
-    pairs = pd.concat([compared, compared.rename(columns={"cell_a": "cell_b", "cell_b": "cell_a"})])
+    # A pair stands in `tests` in one order. Pairs without a p value have too few questions.
+    pairs = pd.concat([tests, tests.rename(columns={"cell_a": "cell_b", "cell_b": "cell_a"})])
     pairs = pairs.rename(columns={"cell_a": "best", "cell_b": "cell_id"}).dropna(subset=["p_adjusted"])
     tested = ranked.merge(pairs, on=["metric", "best", "cell_id"])
-    first = ranked[ranked["cell_id"] == ranked["best"]].merge(tested[["metric", "best"]].drop_duplicates())
-    standing = np.full(len(found), None, dtype=object)
+    best = ranked[ranked["cell_id"] == ranked["best"]].merge(tested[["metric", "best"]].drop_duplicates())
+    standing = np.full(len(results), None, dtype=object)
     standing[tested["row"]] = np.where(tested["p_adjusted"] < SIGNIFICANCE, "worse", "tied")
-    standing[first["row"]] = "best"
+    standing[best["row"]] = "best"
     return standing.tolist()
 
 
@@ -185,13 +185,13 @@ def read_replicates(folder: Path) -> dict[str, Replicated]:
     `folder` is the artifact. Raise ArtifactError if it is absent or cannot be read.
     """
     results = _read(folder / "results.parquet", ["metric", "question_level", "value", "questions"])
-    drawn = _read(folder / "replicates.parquet", ["metric", "resampled", "value"])
-    drawn_of = dict(iter(drawn.groupby("metric", observed=True)))
+    resampled = _read(folder / "replicates.parquet", ["metric", "resampled", "value"])
+    by_metric = dict(iter(resampled.groupby("metric", observed=True)))
     return {
-        row.metric: Replicated(row.value, own["value"].to_numpy(), row.questions, str(own["resampled"].iloc[0]))
+        row.metric: Replicated(row.value, drawn["value"].to_numpy(), row.questions, str(drawn["resampled"].iloc[0]))
         for row in results[results["question_level"].isna()].itertuples()
-        for own in [drawn_of.get(row.metric)]
-        if own is not None
+        for drawn in [by_metric.get(row.metric)]
+        if drawn is not None
     }
 
 
@@ -203,8 +203,8 @@ def _read(path: Path, columns: Sequence[str]) -> pd.DataFrame:
         # The texts become numbers, because there are thousands of rows for each of a few texts.
         texts = ["metric", "resampled"]
         table = parquet.read_table(path, columns=columns, read_dictionary=texts, use_threads=False)
-        found: pd.DataFrame = table.to_pandas()
-        return found
+        rows: pd.DataFrame = table.to_pandas()
+        return rows
     except (OSError, pa.ArrowException) as error:
         raise ArtifactError(
             f"The artifact {path} cannot be read: {error}. Run the grid again to rebuild it."

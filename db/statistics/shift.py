@@ -25,11 +25,11 @@ class ShiftTest:
     gambler who multiplies it by 1 + bet (p - 1/2) reaches c with a probability of at most 1 / c (Ville). Five gamblers
     bet on lower or higher values. A hundredth of the capital changes its bet at each question.
 
-    `known` has the values of the calibration questions, of shape (questions,). NaN is left out.
+    `calibration_values` are those of the calibration questions, of shape (questions,). NaN is left out.
     """
 
-    def __init__(self, known: Floats) -> None:
-        self._seen: list[float] = sorted(known[~np.isnan(known)].tolist())
+    def __init__(self, calibration_values: Floats) -> None:
+        self._values: list[float] = sorted(calibration_values[~np.isnan(calibration_values)].tolist())
         self._capital = np.full(len(_BETS), 1 / len(_BETS))
         self._random = np.random.default_rng(0)
         self._ranks = 0.0
@@ -40,9 +40,9 @@ class ShiftTest:
         """Take the value of a new question. NaN is left out."""
         if np.isnan(value):
             return
-        insort(self._seen, value)
-        below, upto = bisect_left(self._seen, value), bisect_right(self._seen, value)
-        rank = (below + self._random.random() * (upto - below)) / len(self._seen) - 0.5
+        insort(self._values, value)
+        below, upto = bisect_left(self._values, value), bisect_right(self._values, value)
+        rank = (below + self._random.random() * (upto - below)) / len(self._values) - 0.5
         self._ranks += rank
         mixed = (1 - _CHANGES) * self._capital + _CHANGES * self._capital.mean()
         self._capital = mixed * (1 + _BETS * rank)
@@ -60,11 +60,11 @@ class ShiftAlarm:
     Each of k values has a :class:`ShiftTest`. The alarm is raised when the capital of one reaches k / 0.05, so a false
     alarm has a probability of at most 5% however many questions come. It stays raised.
 
-    `known` has the values of the calibration questions by the name of the value, each of shape (questions,).
+    `calibration_values` has those of the calibration questions by the name of the value, each of shape (questions,).
     """
 
-    def __init__(self, known: Mapping[str, Floats]) -> None:
-        self._tests = {name: ShiftTest(values) for name, values in known.items()}
+    def __init__(self, calibration_values: Mapping[str, Floats]) -> None:
+        self._tests = {name: ShiftTest(values) for name, values in calibration_values.items()}
         self._questions = 0
         self.message = ""
         """The alarm as sentences; empty as long as there is none."""
@@ -75,7 +75,7 @@ class ShiftAlarm:
             self.add(questions[number])
 
     def add(self, values: Mapping[str, float]) -> None:
-        """Take the values of a new question. A value without a name in `known` is left out."""
+        """Take the values of a new question. A value whose name the calibration questions lack is left out."""
         self._questions += 1
         for name in values.keys() & self._tests.keys():
             self._tests[name].add(values[name])

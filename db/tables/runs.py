@@ -53,7 +53,7 @@ class BulkBase(Base):
 
     @declared_attr.directive
     def __mapper_args__(cls) -> dict[str, Any]:  # noqa: N805
-        return {"primary_key": [each for each in cls.__table__.columns if each.info]}
+        return {"primary_key": [column for column in cls.__table__.columns if column.info]}
 
 
 def column(comment: str, *kind: Any, **options: Any) -> MappedColumn[Any]:

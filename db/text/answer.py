@@ -10,7 +10,7 @@ from prmcal.db.text.health import misleading, summaries, title
 
 QUESTION = "Does the PRM know when it is right?"
 PLURALS = {"calibrator": "calibrators", "prm": "PRMs", "llm": "LLMs", "strategy": "strategies"}
-DRAWN = {
+MEAN_TITLES = {
     "calibrator": "Brier reduction",
     "prm": "Brier score (lower is better)",
     "llm": "Brier score (lower is better)",
@@ -61,7 +61,7 @@ def winner(competition: Competition) -> str:
     return f"No clear winner: {len(leaders)} of {ranked} {rivals} may be the best."
 
 
-def drawn(competition: Competition, row: Row) -> str:
+def mean_text(competition: Competition, row: Row) -> str:
     """Return the mean of a row with its interval."""
     mean = row.mean
     if mean is None:

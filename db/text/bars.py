@@ -6,7 +6,7 @@ from prmcal.db.overview.types import Overview
 from prmcal.db.statistics.intervals import Estimate
 from prmcal.db.text.board import Column
 from prmcal.db.text.formats import duration
-from prmcal.db.text.overview import percents, placed
+from prmcal.db.text.overview import percents, rank_text
 
 _EIGHTHS = "▏▎▍▌▋▊▉█"
 _LONGEST = 18
@@ -20,7 +20,7 @@ def bars(overview: Overview) -> tuple[Column, ...]:
     A bracket joins calibrators of which no test tells one from another.
     """
     rows = [row for row in overview.ranking if row.rank <= _ROWS or row.calibrator == overview.baseline]
-    ranks = list(map(placed, rows))
+    ranks = list(map(rank_text, rows))
     largest = max((row.brier_reduction.value for row in rows if row.brier_reduction), default=0)
     widest = max(map(len, ranks))
     marks = [mark for _, tied in groupby(rows, key=lambda row: row.bracket) for mark in _bracket(len(list(tied)))]

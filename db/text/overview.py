@@ -103,7 +103,7 @@ def ranking_board(overview: types.Overview) -> Board:
     """Return the ranking of the calibrators. The first two columns name the rank and the calibrator."""
     column = partial(described_column, "ranking", overview.ranking)
     columns = [
-        column("Rank", placed),
+        column("Rank", rank_text),
         column("Calibrator", lambda row: row.calibrator),
         column("Mean rank", lambda row: quantity(row.mean_rank, 2)),
         column("W-T-L", lambda row: str(row.outcomes)),
@@ -133,7 +133,7 @@ def ranking_legend(overview: types.Overview) -> str:
     return f"{_LEGENDS['ranking']} {_LEGENDS['ranking in part']}" if partly else _LEGENDS["ranking"]
 
 
-def placed(row: types.Rank) -> str:
+def rank_text(row: types.Rank) -> str:
     """Return the rank, or the range of the plausible ranks."""
     return f"{row.rank_low}" if row.rank_low == row.rank_high else f"{row.rank_low}-{row.rank_high}"
 
@@ -197,7 +197,7 @@ def league_board(league: types.League) -> Board:
     budgets = sorted({budget for row in league.rows for budget in row.accuracies})
     levels = types.levels_of(row.entry for row in league.rows)
     columns = [
-        column("Rank", lambda row: placed(row.rank) if row.rank else "-"),
+        column("Rank", lambda row: rank_text(row.rank) if row.rank else "-"),
         column("Strategy", lambda row: row.entry.strategy),
         column("Calibrator", lambda row: f"{row.entry.calibrator}{levels[row.entry]}"),
         column("Gain", lambda row: points(row.gain, "")),

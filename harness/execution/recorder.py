@@ -28,7 +28,7 @@ from prmcal.harness.execution.progress import Pace
 from prmcal.harness.jobs.job import Job, Labels
 from prmcal.harness.jobs.parameters import Parameters
 from prmcal.harness.planning.plan import Cell, Plan
-from prmcal.harness.planning.saved import write_plan
+from prmcal.harness.planning.saved import is_saved_plan, write_plan
 from prmcal.harness.storage.folder import RunFolder, RunRecord
 from prmcal.harness.storage.store import ArtifactRef, Manifest, Store, content_key
 
@@ -108,6 +108,15 @@ class Recorder:
             f"The run would delete {counted(len(lost), 'finished cell')} of {self._folder.directory}, such as "
             f"'{lost[0]}', {why}. Nothing was changed. {instead}, or set --drop-cells to delete them from the "
             "database; their artifacts stay."
+        )
+
+    def is_current(self, done: Mapping[ArtifactRef, Manifest]) -> bool:
+        """Return whether the database has all that a run would write: the plan is the last one, and finished."""
+        return (
+            all(shard.ref in done for shard in self.plan.shards())
+            and is_saved_plan(self._folder.directory, self.record.grid, self.plan)
+            and self.writer.finished_cells() == {cell.cell_id: cell.job.key for cell in self.plan.cells}
+            and self.writer.last_run_ended()
         )
 
     def begin(self, done: Mapping[ArtifactRef, Manifest]) -> None:

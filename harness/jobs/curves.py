@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from prmcal.arrays import Bools, Floats, Ints
 from prmcal.db.metrics import LEAGUE_BUDGETS, LEAGUE_SHARE, accuracy_at_name
 from prmcal.db.statistics.budgets import Curve
-from prmcal.db.statistics.intervals import IntervalRule, bounded_interval, known_interval
+from prmcal.db.statistics.intervals import IntervalRule, bounded_interval, exact_interval
 from prmcal.errors import DataError
 from prmcal.harness.jobs import pools
 from prmcal.harness.jobs.calibration_metrics import metric_tables
@@ -127,7 +127,7 @@ def _best_curve(single_accuracy: Floats, swept: Sequence[Answered], samples: int
     accuracies = np.stack([single_accuracy, *(np.minimum(point.accuracy, 1.0) for point in swept)], axis=1)
     order = np.argsort(costs.mean(axis=0), kind="stable")
     is_known = all(point.fixed for point in swept)
-    rule = known_interval if is_known else partial(bounded_interval, upper=float(samples))
+    rule = exact_interval if is_known else partial(bounded_interval, upper=float(samples))
     return Curve(costs[:, order], accuracies[:, order], rule)
 
 
@@ -176,7 +176,7 @@ def fixed_curve(table: Floats, counts: Sequence[int] | Ints) -> Curve:
     `table` is ``best_of_each(scores, correct, N)``, of shape (questions, N).
     """
     samples = np.tile(np.asarray(counts, dtype=np.int64), (len(table), 1))
-    return _curve(table, samples, known_interval)
+    return _curve(table, samples, exact_interval)
 
 
 def adaptive_curve(table: Floats, rewards: ArrayLike, targets: Sequence[float]) -> Curve:

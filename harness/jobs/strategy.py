@@ -7,7 +7,7 @@ import pandas as pd
 
 from prmcal.arrays import Bools, Floats
 from prmcal.db.statistics.bootstrap import QuestionMean, Ratio
-from prmcal.db.statistics.intervals import IntervalRule, bounded_interval, known_interval, skewed_interval
+from prmcal.db.statistics.intervals import IntervalRule, bounded_interval, exact_interval, skewed_interval
 from prmcal.errors import FaultyPluginError
 from prmcal.harness.jobs import pools
 from prmcal.harness.jobs.calibration_metrics import MetricOf, mean_of, question_output
@@ -38,7 +38,7 @@ def compute_strategy(shard: Shard[StrategyParameters], context: Context) -> Outp
     if answered.order_error is not None:
         errors, ids = answered.order_error, trajectories.question_ids
         metrics["order_error"] = lambda selection: QuestionMean(
-            np.full(int(selection.sum()), order_error(errors[selection])), ids[selection], known_interval
+            np.full(int(selection.sum()), order_error(errors[selection])), ids[selection], exact_interval
         )
     metrics |= _costs(shard, context, trajectories, answered)
     return question_output(shard, trajectories, metrics, trajectories.correct.shape[1])
@@ -69,7 +69,7 @@ def budgets(axis: pools.QuestionAxis, answered: Answered, fixed_budget: int) -> 
     def budget(unit: float) -> MetricOf:
         # Intervals by the same rule are computed at once.
         upper = bounded_interval if fixed_budget == unit else partial(bounded_interval, upper=fixed_budget / unit)
-        rule = known_interval if answered.fixed else upper
+        rule = exact_interval if answered.fixed else upper
         if shared is None:
             return mean_of(axis, answered.samples / unit, rule)
         pooled_mean = QuestionMean(shared / unit, axis.question_ids, rule)

@@ -257,7 +257,7 @@ class _Saving(CurveStatistic):
 
     def interval(self, replicates: Floats) -> tuple[float, float]:
         low, high = super().interval(replicates)
-        if self.curves[0].cost_rule is intervals.known_interval:
+        if self.curves[0].cost_rule is intervals.exact_interval:
             return low, high
         lowest, highest = intervals.cautious_interval(np.zeros(self.rows), *_USUAL_SAVING)
         return low + float(lowest), high + float(highest)

@@ -38,6 +38,18 @@ def write_plan(directory: Path, grid: Mapping[str, Any], plan: Plan) -> None:
 
     Raises a StorageError if the disk is full or not writable.
     """
+    write_atomically(directory / PLAN_FILE, _text_of(grid, plan))
+
+
+def is_saved_plan(directory: Path, grid: Mapping[str, Any], plan: Plan) -> bool:
+    """Return whether this is the saved plan of a folder."""
+    try:
+        return (directory / PLAN_FILE).read_text(encoding="utf-8") == _text_of(grid, plan)
+    except (OSError, ValueError):
+        return False
+
+
+def _text_of(grid: Mapping[str, Any], plan: Plan) -> str:
     values: dict[str, tuple[int, Any]] = {}
     content = {
         "grid": content_key(grid),
@@ -48,7 +60,7 @@ def write_plan(directory: Path, grid: Mapping[str, Any], plan: Plan) -> None:
         "cells": list(_cells_data(plan)),
         "values": [value for _, value in values.values()],
     }
-    write_atomically(directory / PLAN_FILE, json.dumps(content, separators=(",", ":")) + "\n")
+    return json.dumps(content, separators=(",", ":")) + "\n"
 
 
 def read_plan(directory: Path, grid: Mapping[str, Any]) -> Plan:

@@ -17,8 +17,8 @@ from prmcal.db.statistics.intervals import (
     bounded_interval,
     cautious_within,
     error_interval,
+    exact_interval,
     gain_interval,
-    known_interval,
     percentile_interval,
     skewed_interval,
 )
@@ -109,7 +109,7 @@ def test_intervals_move_and_stretch_with_the_values(values: list[float], scale: 
     assert list(skewed_interval(-own)) == pytest.approx(flipped(skewed_interval(own)), abs=1e-9)
 
 
-@pytest.mark.parametrize("rule", [bounded_interval, skewed_interval, gain_interval, known_interval])
+@pytest.mark.parametrize("rule", [bounded_interval, skewed_interval, gain_interval, exact_interval])
 def test_several_means_at_once_have_the_intervals_of_each(rule: IntervalRule) -> None:
     values = np.random.default_rng(2).random((20, 5))
     values[:, 1], values[:, 2] = 1.0, 0.25
@@ -120,7 +120,7 @@ def test_several_means_at_once_have_the_intervals_of_each(rule: IntervalRule) ->
 
 def test_equal_values_are_certain_only_if_they_are_known() -> None:
     values = np.full(50, 0.3)
-    assert [float(end) for end in known_interval(values)] == pytest.approx([0.3, 0.3], abs=1e-15)
+    assert [float(end) for end in exact_interval(values)] == pytest.approx([0.3, 0.3], abs=1e-15)
     assert [float(end) for end in skewed_interval(values)] == pytest.approx([0.3, 0.3], abs=1e-15)
     low, high = bounded_interval(values)
     assert 0.2 < low < 0.3 < high < 0.4

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import duckdb
+
 from prmcal.harness.cli.app import ExitCode
 from prmcal.harness.cli.leaderboard import render_leaderboard
 from tests.conftest import Prmcal
@@ -53,8 +55,17 @@ def test_the_status_is_the_same_in_words_and_as_data(prmcal: Prmcal, finished: t
 
 def test_a_second_run_computes_nothing(prmcal: Prmcal, finished: tuple[Path, Path]) -> None:
     path, out = finished
+    before = (out / "results.duckdb").stat().st_mtime_ns
     again = prmcal(*run_arguments(path, out))
     assert " 0 shards computed," in again.stderr
+    assert (out / "results.duckdb").stat().st_mtime_ns == before  # Nothing is compared or written again.
+    # A run that was killed may have left cells without their comparisons.
+    with duckdb.connect(str(out / "results.duckdb")) as database:
+        database.execute("DELETE FROM comparisons")
+        database.execute("UPDATE runs SET status = 'interrupted'")
+    assert " 0 shards computed," in prmcal(*run_arguments(path, out)).stderr
+    with duckdb.connect(str(out / "results.duckdb"), read_only=True) as database:
+        assert database.execute("SELECT count(*) FROM comparisons").fetchone() != (0,)
 
 
 def test_an_artifact_truncated_by_hand_is_computed_again(prmcal: Prmcal, finished: tuple[Path, Path]) -> None:

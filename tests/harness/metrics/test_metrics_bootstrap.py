@@ -32,7 +32,7 @@ def test_intervals_at_once_are_those_of_each_statistic() -> None:
     for mean in means:
         alone = estimate(mean, Bootstrap(10))
         assert found[mean] == pytest.approx((alone.low, alone.high), abs=1e-12)
-        assert estimate(mean, Bootstrap(10), known=(0.25, 0.75)).low == 0.25
+        assert estimate(mean, Bootstrap(10), ends=(0.25, 0.75)).low == 0.25
 
 
 def test_the_mean_does_not_depend_on_the_order_of_the_questions() -> None:

@@ -1,0 +1,147 @@
+"""Calibrators, metrics and rules for arrays: equal to what scikit-learn defines, and usable as its estimators."""
+
+from __future__ import annotations
+
+import doctest
+import subprocess
+import sys
+from types import ModuleType
+
+import numpy as np
+import pytest
+from sklearn import metrics as peer
+from sklearn.base import clone
+from sklearn.calibration import calibration_curve
+from sklearn.model_selection import GroupKFold, cross_val_predict
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+
+from prmcal import calibrators, metrics, rules
+from prmcal.arrays import Floats, Ints
+from prmcal.errors import InvalidArgumentsError, PluginFailedError
+from prmcal.log_odds import log_odds
+from prmcal.registry.calibrators.conformal import ConformalBound
+from prmcal.registry.metrics.scores import SignedError
+from prmcal.registry.plugins import calibrators as plugins
+
+ALL = [
+    calibrators.Isotonic(),
+    calibrators.Histogram(bins=5),
+    calibrators.Histogram(strategy="quantile"),
+    calibrators.Platt(),
+    calibrators.Beta(),
+    calibrators.Temperature(),
+    calibrators.Conformal("platt", level=0.2),
+]
+
+
+@pytest.fixture(scope="module")
+def rows() -> tuple[Floats, Ints, Ints]:
+    """Scores that are too high, labels, and 100 questions of 4 rows."""
+    random = np.random.default_rng(0)
+    scores = random.uniform(0.01, 0.99, 400)
+    return scores, (random.random(400) < scores**2).astype(np.int64), np.repeat(np.arange(100), 4)
+
+
+@pytest.mark.parametrize("module", [calibrators, metrics, rules])
+def test_the_examples_are_right(module: ModuleType) -> None:
+    tests = doctest.testmod(module)
+    assert tests.attempted > 1
+    assert tests.failed == 0
+
+
+def test_importing_loads_no_heavy_library() -> None:
+    code = "import sys, prmcal.calibrators; print(*{'torch', 'sklearn', 'pandas', 'transformers'} & {*sys.modules})"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "\n"
+
+
+def test_metrics_equal_those_of_scikit_learn(rows: tuple[Floats, Ints, Ints]) -> None:
+    scores, right, questions = rows
+    assert metrics.brier(scores, right).value == pytest.approx(peer.brier_score_loss(right, scores), rel=1e-12)
+    assert metrics.log_loss(scores, right).value == pytest.approx(peer.log_loss(right, scores), rel=1e-12)
+    mixed = [question for question in range(100) if 0 < right[questions == question].sum() < 4]
+    areas = [peer.roc_auc_score(right[questions == question], scores[questions == question]) for question in mixed]
+    assert metrics.auroc_within(scores, right, groups=questions).value == pytest.approx(np.mean(areas), rel=1e-12)
+    table = metrics.reliability(scores, right, groups=questions)
+    share, mean = calibration_curve(right, scores, n_bins=10)
+    assert table["mean_success"].to_numpy() == pytest.approx(share, rel=1e-12)
+    assert table["mean_reward"].to_numpy() == pytest.approx(mean, rel=1e-12)
+    error = float((table["count"] * np.abs(share - mean)).sum() / 400)
+    assert metrics.ece(scores, right, groups=questions).value == pytest.approx(error, rel=1e-12)
+
+
+def test_rows_of_one_question_are_one_piece_of_evidence(rows: tuple[Floats, Ints, Ints]) -> None:
+    """The same rows four times over, as one question each, say no more than once."""
+    scores, right, _ = rows
+    once = metrics.signed_error(scores, right)
+    copied = metrics.signed_error(np.repeat(scores, 4), np.repeat(right, 4), groups=np.repeat(np.arange(400), 4))
+    assert copied.n == 400
+    assert (copied.value, copied.low, copied.high) == pytest.approx((once.value, once.low, once.high))
+    assert repr(once).endswith("(400 questions)")
+
+
+def test_a_comparison_is_paired(rows: tuple[Floats, Ints, Ints]) -> None:
+    scores, right, questions = rows
+    better = metrics.compare(scores**2, scores, right, groups=questions)
+    apart = metrics.brier(scores**2, right, groups=questions), metrics.brier(scores, right, groups=questions)
+    assert better.value == pytest.approx(apart[0].value - apart[1].value)
+    assert better.high < 0 and better.p_value < 0.01
+    assert better.high - better.low < min(value.high - value.low for value in apart)
+    same = metrics.compare(scores, scores, right, groups=questions)
+    assert (same.value, same.p_value) == (0, 1)
+    # Errors of opposite signs are equally far from 0, the best value.
+    opposite = metrics.compare([0.6, 0.7], [0.4, 0.3], [1, 1], n=2, metric=SignedError())
+    assert opposite.value == pytest.approx(0)
+
+
+@pytest.mark.parametrize(
+    ("k", "n", "words"),
+    [
+        ([0.5, 1], 1, "whole numbers"),
+        ([2, 0], 1, "k successes"),
+        ([1], 1, "shape"),
+        ([1, 0], 1, "not defined"),
+    ],
+)
+def test_what_cannot_be_measured_is_said(k: list[float], n: int, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        metrics.brier_corrected([0.3, 0.4], k, n)
+
+
+@pytest.mark.parametrize("calibrator", ALL, ids=repr)
+def test_calibrators_are_estimators_of_scikit_learn(
+    calibrator: calibrators.Isotonic, rows: tuple[Floats, Ints, Ints]
+) -> None:
+    scores, right, questions = rows
+    copy = clone(calibrator)
+    assert copy.get_params() == calibrator.get_params() and repr(copy) == repr(calibrator)
+    folds = GroupKFold(5)
+    predicted = cross_val_predict(copy, scores[:, None], right, groups=questions, cv=folds)
+    for train, test in folds.split(scores, right, questions):
+        alone = clone(calibrator).fit(scores[train], right[train])
+        assert alone.predict(scores[test]) == pytest.approx(predicted[test], abs=1e-12)
+    pipeline = make_pipeline(FunctionTransformer(np.square), copy).fit(scores[:, None], right)
+    assert pipeline.predict(scores[:, None]) == pytest.approx(clone(copy).fit(scores**2, right).predict(scores**2))
+    logits = clone(calibrator).set_params(logit=True).fit(log_odds(scores), right)
+    assert logits.predict(log_odds(scores)) == pytest.approx(clone(copy).fit(scores, right).predict(scores), abs=1e-9)
+
+
+def test_a_calibrator_is_the_plugin_of_a_grid(rows: tuple[Floats, Ints, Ints]) -> None:
+    scores, right, questions = rows
+    plugin = plugins.create("conformal", calibrator="isotonic", level=0.2)
+    assert isinstance(plugin, ConformalBound)
+    plugin.fit(scores, right, np.ones_like(right), questions)
+    fitted = calibrators.Conformal(level=0.2).fit(scores, right, groups=[f"q{number:02}" for number in questions])
+    assert fitted.predict(scores) == pytest.approx(plugin.predict(scores)[:, 0])
+
+
+def test_mistakes_of_calibrators_are_said() -> None:
+    with pytest.raises(PluginFailedError, match="not fitted"):
+        calibrators.Platt().predict([0.5])
+    with pytest.raises(InvalidArgumentsError, match="bins"):
+        calibrators.Histogram(bins=0).fit([0.5], [1])
+    with pytest.raises(ValueError, match=r"has no parameter 'bin'. It has: bins, strategy, logit"):
+        calibrators.Histogram().set_params(bin=3)
+    with pytest.raises(ValueError, match="reward must be in"):
+        calibrators.Isotonic().fit([1.5], [1])
