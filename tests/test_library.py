@@ -21,7 +21,6 @@ from prmcal.arrays import Floats, Ints
 from prmcal.errors import InvalidArgumentsError, PluginFailedError
 from prmcal.log_odds import log_odds
 from prmcal.registry.calibrators.conformal import ConformalBound
-from prmcal.registry.metrics.scores import SignedError
 from prmcal.registry.plugins import calibrators as plugins
 
 ALL = [
@@ -91,7 +90,7 @@ def test_a_comparison_is_paired(rows: tuple[Floats, Ints, Ints]) -> None:
     same = metrics.compare(scores, scores, right, groups=questions)
     assert (same.value, same.p_value) == (0, 1)
     # Errors of opposite signs are equally far from 0, the best value.
-    opposite = metrics.compare([0.6, 0.7], [0.4, 0.3], [1, 1], n=2, metric=SignedError())
+    opposite = metrics.compare([0.6, 0.7], [0.4, 0.3], [1, 1], n=2, metric=metrics.signed_error)
     assert opposite.value == pytest.approx(0)
 
 
