@@ -26,6 +26,7 @@ def example(marker: str) -> str:
     "marker",
     [
         '@prm("blunt")',
+        '@prm("hedging")',
         '@calibrator("shift")',
         '@calibrator("my-platt")',
         '@strategy("careful")',

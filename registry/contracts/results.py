@@ -63,8 +63,8 @@ def check_scores(scores: Any, steps: int) -> None:
     """Raise a FaultyPluginError unless the scores of a trajectory of `steps` steps meet the contract."""
     require(
         isinstance(scores, PrefixScores),
-        f"it must return PrefixScores. Got {shown(scores)}. Write PrefixScores(logit, reward, over_long, tokens) for "
-        "each trajectory, with arrays of shape (steps + 1,).",
+        f"it must return PrefixScores. Got {shown(scores)}. Write PrefixScores.from_rewards(rewards) for each "
+        "trajectory, with rewards of shape (steps + 1,).",
     )
     for name in ("reward", "logit", "over_long"):
         what = f"values of '{name}' for a trajectory of {steps} steps and the bare question"
