@@ -36,25 +36,25 @@ class BayesianStopping(SequentialRule):
 
     def tune(self, pool, setting) -> None:
         """Learn the shapes, and compute the posterior; see :meth:`prmcal.PoolStrategy.tune`."""
-        counts = [np.unique(own[own >= 0], return_counts=True)[1] for own in pool.answers]
+        counts = [np.unique(answers[answers >= 0], return_counts=True)[1] for answers in pool.answers]
         shapes = np.zeros((len(counts), max(1, max(map(len, counts)))))
-        for shape, own in zip(shapes, counts, strict=True):
-            shape[: len(own)] = np.sort(own)[::-1] / max(own.sum(), 1)
+        for shape, votes in zip(shapes, counts, strict=True):
+            shape[: len(votes)] = np.sort(votes)[::-1] / max(votes.sum(), 1)
         self.posterior = posterior(shapes[shapes.any(axis=1)], min(setting.samples, pool.size))
 
     def follow(self, drawn: Drawn, points: tuple[float, ...]) -> Outcome:
         """Stop when the leader is the most probable answer."""
         votes = drawn.votes()
-        most = len(self.posterior) - 1
-        others = (drawn.answers >= 0).cumsum(axis=1) - votes.first - votes.second
-        places = [np.minimum(each, most) for each in (votes.first, votes.second, others)]
+        maximum = len(self.posterior) - 1
+        other_votes = (drawn.answers >= 0).cumsum(axis=1) - votes.first - votes.second
+        places = [np.minimum(number, maximum) for number in (votes.first, votes.second, other_votes)]
         chance = self.posterior[tuple(places)]
         # More draws than a calibration question had are not known.
-        chance[:, most - 1 :] = 1.0
+        chance[:, maximum - 1 :] = 1.0
         return Outcome(first_at_least(chance, points), votes.right)
 
 
-def posterior(shapes: np.ndarray, most: int) -> np.ndarray:
+def posterior(shapes: np.ndarray, maximum: int) -> np.ndarray:
     """Return the posterior for a, b and the votes of others in 0 to N, of shape (N + 1, N + 1, N + 1); 0 if unknown.
 
     `shapes`, of shape (shapes, answers), has the sorted shares of each.
@@ -68,39 +68,39 @@ def posterior(shapes: np.ndarray, most: int) -> np.ndarray:
             shares.append(share)
             times.append(weight * count)
             firsts.append(weight * (share == shape[0]))
-    rest, share = np.array(rests).reshape(len(shares), -1), np.array(shares)
-    leader = share[:, None] ** np.arange(most + 1)
-    found = np.zeros((most + 1,) * 3)
-    for second in range(most // 2 + 1):
-        ways = _ways(rest, second, most)
+    other_shares, share = np.array(rests).reshape(len(shares), -1), np.array(shares)
+    leader = share[:, None] ** np.arange(maximum + 1)
+    posteriors = np.zeros((maximum + 1,) * 3)
+    for second in range(maximum // 2 + 1):
+        ways = _ways(other_shares, second, maximum)
         if not second:  # There is one answer, and no other votes.
             ways = np.ones((len(share), 1, 1))
         m = np.arange(ways.shape[1])
-        for a in range(max(second, 1), most + 1):
+        for a in range(max(second, 1), maximum + 1):
             c = 2 if a == second else 1
-            told = (ways / comb(m + c, c)[:, None] if second else ways).sum(axis=1) * leader[:, a, None]
-            total = np.array(times) @ told
-            own = np.divide(np.array(firsts) @ told, total, out=np.zeros_like(total), where=total > 0)
-            found[a, second, : len(own)] = own
-    return found
+            likelihoods = (ways / comb(m + c, c)[:, None] if second else ways).sum(axis=1) * leader[:, a, None]
+            total = np.array(times) @ likelihoods
+            chances = np.divide(np.array(firsts) @ likelihoods, total, out=np.zeros_like(total), where=total > 0)
+            posteriors[a, second, : len(chances)] = chances
+    return posteriors
 
 
-def _ways(rest: np.ndarray, second: int, most: int) -> np.ndarray:
+def _ways(other_shares: np.ndarray, second: int, maximum: int) -> np.ndarray:
     """Return the weights of all votes of the others, of shape (rows, as many as the runner-up + 1, N + 1).
 
-    One of the shares in each row of `rest` is that of the runner-up.
+    One of the shares in each row of `other_shares` is that of the runner-up.
     """
-    ties, size = most // max(second, 1), most + 1
+    ties, size = maximum // max(second, 1), maximum + 1
     # Axis 1: whether the runner-up has a share. Axis 2: those with as many votes. Axis 3: all votes of the others.
-    ways = np.zeros((len(rest), 2, ties + 1, size))
+    ways = np.zeros((len(other_shares), 2, ties + 1, size))
     ways[:, 0, 0, 0] = 1.0
-    for p in rest.T[:, :, None, None, None]:
-        added = ways.copy()
+    for share in other_shares.T[:, :, None, None, None]:
+        new_ways = ways.copy()
         for votes in range(1, second):
-            added[..., votes:] += ways[..., : size - votes] * p**votes * np.exp(-gammaln(votes + 1))
+            new_ways[..., votes:] += ways[..., : size - votes] * share**votes * np.exp(-gammaln(votes + 1))
         if second:
-            tied = ways[:, :, :-1, : size - second] * p**second * np.exp(-gammaln(second + 1))
-            added[:, :, 1:, second:] += tied
-        added[:, 1:] += ways[:, :1] * p**second
-        ways = added
+            tied = ways[:, :, :-1, : size - second] * share**second * np.exp(-gammaln(second + 1))
+            new_ways[:, :, 1:, second:] += tied
+        new_ways[:, 1:] += ways[:, :1] * share**second
+        ways = new_ways
     return np.asarray(ways[:, 1])

@@ -24,12 +24,12 @@ class Beacon(SequentialRule):
     """Stop when the reservation cost is at most the cost, and answer with the best-scored sample.
 
     The log-odds of a question's trajectories are taken as normal, with an unknown mean and variance. After k draws with
-    the mean m and the sum of squared deviations S, the next one is m + sigma T, where T has Student's t law with k - 1
-    degrees of freedom and sigma^2 = (1 + 1/k) S / (k - 1). This is the authors' prior alpha = -1/2, nu = beta = 0, so
-    at least 3 samples are drawn. Let z = (max - m) / sigma. Stop when h_k(z) <= cost / sigma. `cost` is that of a
-    sample, in units of the log-odds. h_k is the cost for which stopping and going on are worth the same, if every later
-    decision is the best one too. The released code has a normal law in place of Student's. A trajectory that is too
-    long for the PRM is drawn, but says nothing.
+    the mean m and the sum of squared deviations S, the next one is m + sigma T, where T has Student's t distribution
+    with k - 1 degrees of freedom and sigma^2 = (1 + 1/k) S / (k - 1). This is the authors' prior alpha = -1/2, nu =
+    beta = 0, so at least 3 samples are drawn. Let z = (max - m) / sigma. Stop when h_k(z) <= cost / sigma. `cost` is
+    that of a sample, in units of the log-odds. h_k is the cost for which stopping and going on are worth the same, if
+    every later decision is the best one too. The released code has a normal distribution in place of Student's. A
+    trajectory that is too long for the PRM is drawn, but says nothing.
     """
 
     citation = "BEACON (2025), arXiv:2510.15945"
@@ -42,13 +42,13 @@ class Beacon(SequentialRule):
     def follow(self, drawn: Drawn, points: tuple[float, ...]) -> Outcome:
         """Stop when the reservation cost is at most the cost."""
         scores = drawn.values["scores"]
-        read = ~np.isnan(scores)
+        is_scored = ~np.isnan(scores)
         # Only differences of scores count, and smaller numbers leave smaller rounding errors.
-        values = np.where(read, scores - (scores[read].mean() if read.any() else 0.0), 0.0)
-        k = read.cumsum(axis=1)
+        values = np.where(is_scored, scores - (scores[is_scored].mean() if is_scored.any() else 0.0), 0.0)
+        k = is_scored.cumsum(axis=1)
         mean = values.cumsum(axis=1) / np.maximum(k, 1)
         deviations = np.maximum((values**2).cumsum(axis=1) - k * mean**2, 0.0)
-        best = np.maximum.accumulate(np.where(read, values, -np.inf), axis=1)
+        best = np.maximum.accumulate(np.where(is_scored, values, -np.inf), axis=1)
         size = np.maximum(k, _FIRST)
         sigma = np.sqrt((1 + 1 / size) * deviations / (size - 1))
         spread = (k >= _FIRST) & (sigma > _NO_SPREAD)
@@ -60,7 +60,7 @@ class Beacon(SequentialRule):
 
 
 def one_step_gain(lead: np.ndarray, freedom: float) -> np.ndarray:
-    """Return E[max(T - z, 0)] for the leads z, where T has Student's t law with `freedom` above 1.
+    """Return E[max(T - z, 0)] for the leads z, where T has Student's t distribution with `freedom` above 1.
 
     It is (d + z^2) / (d - 1) f(z) - z (1 - F(z)) for d degrees of freedom, with the density f and the distribution
     function F of T.
@@ -76,7 +76,7 @@ def one_step_gain(lead: np.ndarray, freedom: float) -> np.ndarray:
 
 
 @lru_cache
-def reservation_costs(most: int) -> np.ndarray:
+def reservation_costs(maximum: int) -> np.ndarray:
     """Return h_k(z) on a grid, by backward induction from N.
 
     Let G_k(z, c) be the expected gain of the best decisions after k draws, in units of sigma, if a sample costs c times
@@ -88,11 +88,11 @@ def reservation_costs(most: int) -> np.ndarray:
     G is kept on a grid of leads and of logarithms of costs, and the expectation is a sum over 48 values of T. The
     result, of shape (max(N, 3) + 1, leads), has h_k at the leads 0, .1, ..., 8, for k = 3 to N - 1; 0 for other k.
     """
-    found = np.zeros((max(most, _FIRST) + 1, len(_LEADS)))
+    costs_by_draws = np.zeros((max(maximum, _FIRST) + 1, len(_LEADS)))
     costs = np.exp(_LOG_COSTS)
     nodes, weights = np.polynomial.legendre.leggauss(_NODES)
-    later = np.zeros((len(_LEADS), len(costs)))
-    for k in range(most - 1, _FIRST - 1, -1):
+    next_gain = np.zeros((len(_LEADS), len(costs)))
+    for k in range(maximum - 1, _FIRST - 1, -1):
         draws = stdtrit(k - 1, (nodes + 1) / 2)
         grown = np.sqrt((k + 2) * (k - 1 + draws**2)) / (k + 1)
         leads = (np.maximum(_LEADS[:, None], draws) - draws / (k + 1)) / grown
@@ -102,8 +102,8 @@ def reservation_costs(most: int) -> np.ndarray:
             rows = lead / _LEADS[1]
             columns = (_LOG_COSTS - np.log(growth) - _LOG_COSTS[0]) / (_LOG_COSTS[1] - _LOG_COSTS[0])
             places = np.meshgrid(rows, columns, indexing="ij")
-            gain += 0.5 * weight * growth * map_coordinates(later, places, order=1, mode="nearest")
+            gain += 0.5 * weight * growth * map_coordinates(next_gain, places, order=1, mode="nearest")
         # The gain falls with the cost. Its root is h.
-        found[k] = [np.interp(0.0, -row, costs) for row in gain]
-        later = np.maximum(gain, 0.0)
-    return found
+        costs_by_draws[k] = [np.interp(0.0, -row, costs) for row in gain]
+        next_gain = np.maximum(gain, 0.0)
+    return costs_by_draws

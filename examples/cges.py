@@ -37,11 +37,11 @@ class Cges(SequentialRule):
 
     def tune(self, pool, setting) -> None:
         """Fit the confidence; see :meth:`prmcal.PoolStrategy.tune`."""
-        read = np.isfinite(pool.scores)
-        scores, right = pool.scores[read], pool.correct[read]
+        is_scored = np.isfinite(pool.scores)
+        scores, is_right = pool.scores[is_scored], pool.correct[is_scored]
         self.middle, self.spread = (scores.mean(), scores.std() or 1.0) if len(scores) else (0.0, 1.0)
         # Without a finite sample of both kinds, this keeps the slope finite (Platt, 1999).
-        label = np.where(right, (right.sum() + 1) / (right.sum() + 2), 1 / ((~right).sum() + 2))
+        label = np.where(is_right, (is_right.sum() + 1) / (is_right.sum() + 2), 1 / ((~is_right).sum() + 2))
 
         def loss(line: np.ndarray) -> float:
             odds = line[0] * (scores - self.middle) / self.spread + line[1]
@@ -56,10 +56,10 @@ class Cges(SequentialRule):
         odds = logit(np.clip(chance, _SMALLEST, 1 - _SMALLEST))
         cast = (answers[..., None] == np.arange(answers.max(initial=0) + 1)) & np.isfinite(odds)[..., None]
         votes = cast.cumsum(axis=1)
-        seen = votes > 0
+        has_votes = votes > 0
         evidence = np.where(cast, odds[..., None], 0.0).cumsum(axis=1)
-        evidence += votes * np.log(np.maximum(seen.sum(axis=2), 1))[..., None]
-        evidence = np.where(seen, evidence, -np.inf)
+        evidence += votes * np.log(np.maximum(has_votes.sum(axis=2), 1))[..., None]
+        evidence = np.where(has_votes, evidence, -np.inf)
         with_other = np.concatenate([evidence, np.zeros_like(evidence[..., :1])], axis=2)
         mass = softmax(with_other, axis=2)[..., :-1].max(axis=2)
         return Outcome(first_at_least(mass, points), right_of_leaders(drawn, evidence))
@@ -67,10 +67,10 @@ class Cges(SequentialRule):
 
 def right_of_leaders(drawn: Drawn, evidence: np.ndarray) -> np.ndarray:
     """Return how right the answer with most evidence is, of shape (orders, N). Equal ones are equally likely."""
-    answers, right = drawn.answers, drawn.pool.correct[drawn.question][drawn.orders]
-    named = answers >= 0
-    cast = np.bincount(answers[named], minlength=evidence.shape[2])
-    share = np.bincount(answers[named], right[named], minlength=evidence.shape[2]) / np.maximum(cast, 1)
+    answers, is_right = drawn.answers, drawn.pool.correct[drawn.question][drawn.orders]
+    has_answer = answers >= 0
+    cast = np.bincount(answers[has_answer], minlength=evidence.shape[2])
+    share = np.bincount(answers[has_answer], is_right[has_answer], minlength=evidence.shape[2]) / np.maximum(cast, 1)
     rounded = np.round(evidence, 9)
     leads = (rounded == rounded.max(axis=2, keepdims=True)) & np.isfinite(evidence)
     return leads @ share / np.maximum(leads.sum(axis=2), 1)

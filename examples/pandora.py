@@ -42,17 +42,17 @@ class Pandora(SequentialRule):
         """Stop when one more sample is expected to add less utility than its cost."""
         scores = drawn.values["scores"]
         odds = np.exp(np.minimum(np.where(np.isnan(scores), -np.inf, scores), _LARGEST_LOG_ODDS))
-        orders, most = odds.shape
-        gain = np.full((orders, most), np.inf)
-        for draws in range(min(self.first, most), most + 1):
-            gain[:, draws - 1] = expected_gain(odds[:, :draws], most)
+        orders, maximum = odds.shape
+        gain = np.full((orders, maximum), np.inf)
+        for draws in range(min(self.first, maximum), maximum + 1):
+            gain[:, draws - 1] = expected_gain(odds[:, :draws], maximum)
         return Outcome(first_at_least(-gain, points), drawn.right_if_best())
 
 
-def expected_gain(odds: np.ndarray, most: int) -> np.ndarray:
+def expected_gain(odds: np.ndarray, maximum: int) -> np.ndarray:
     """Return how much utility one more sample is expected to add, of shape (orders,).
 
-    `odds`, of shape (orders, drawn), are those of the samples in hand, and `most` is N.
+    `odds`, of shape (orders, drawn), are those of the samples in hand, and `maximum` is N.
     """
     best, median = odds.max(axis=1), np.median(odds, axis=1)
     above = odds > median[:, None]
@@ -61,10 +61,10 @@ def expected_gain(odds: np.ndarray, most: int) -> np.ndarray:
     # Without a spread, no better sample is expected.
     spread = scale > 0
     scale = np.where(spread, scale, 1.0)
-    largest = median + scale * max(float(np.log(most / 5)), 0.0)
-    both = np.where(spread, best + largest, 1.0)
-    share = 0.5 * largest / both * np.exp(-(best - median) / scale)
-    return np.where(spread, share * _scaled_integral(both / scale), 0.0)
+    largest = median + scale * max(float(np.log(maximum / 5)), 0.0)
+    total = np.where(spread, best + largest, 1.0)
+    share = 0.5 * largest / total * np.exp(-(best - median) / scale)
+    return np.where(spread, share * _scaled_integral(total / scale), 0.0)
 
 
 def _scaled_integral(x: np.ndarray) -> np.ndarray:

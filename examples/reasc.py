@@ -18,7 +18,7 @@ class Reasc(SequentialRule):
     samples of the calibration questions, and of the lowest score from which on the share `target` of them is right.
     Otherwise each sample adds max(1, exp(`strength` z)) to the votes of its answer, where z is its score in standard
     deviations from the mean of the calibration questions. With a and b votes of the leader and the runner-up, it stops
-    when P(X > 1/2) is at least the confidence, where X has the law Beta(a + 1, b + 1), and answers with the leader.
+    when P(X > 1/2) is at least the confidence, where X ~ Beta(a + 1, b + 1), and answers with the leader.
 
     The paper's confidence is that of the tokens in the least certain tenth of a solution. Here it is the PRM's score.
     Its code is not public: how the two gates are joined is our reading. A sample without an answer has no vote, and one
@@ -37,15 +37,15 @@ class Reasc(SequentialRule):
 
     def tune(self, pool, setting) -> None:
         """Measure the scores and the gate; see :meth:`prmcal.PoolStrategy.tune`."""
-        read = np.isfinite(pool.scores)
-        scores, right = pool.scores[read], pool.correct[read]
+        is_scored = np.isfinite(pool.scores)
+        scores, is_right = pool.scores[is_scored], pool.correct[is_scored]
         self.middle, self.spread = (scores.mean(), scores.std() or 1.0) if len(scores) else (0.0, 1.0)
         order = np.argsort(-scores, kind="stable")
-        shares = right[order].cumsum() / np.arange(1, len(order) + 1)
+        shares = is_right[order].cumsum() / np.arange(1, len(order) + 1)
         # Equal scores pass together.
         passing = (shares >= self.target) & (np.diff(scores[order], append=-np.inf) < 0)
         lowest = scores[order][passing].min(initial=np.inf)
-        self.gate = max(lowest, scores[right].mean()) if right.any() else np.inf
+        self.gate = max(lowest, scores[is_right].mean()) if is_right.any() else np.inf
 
     def follow(self, drawn: Drawn, points: tuple[float, ...]) -> Outcome:
         """Stop at the gate, or when the leader is far enough ahead."""
@@ -57,9 +57,9 @@ class Reasc(SequentialRule):
         second, first = np.moveaxis(np.sort(votes, axis=2)[..., -2:], 2, 0)
         doubt = betainc(first + 1, second + 1, 0.5)
         doubt[:, 0] = np.where(scores[:, 0] >= self.gate, 0.0, doubt[:, 0])
-        right, named = drawn.pool.correct[drawn.question][drawn.orders], answers >= 0
-        counts = np.bincount(answers[named], minlength=votes.shape[2])
-        share = np.bincount(answers[named], right[named], minlength=votes.shape[2]) / np.maximum(counts, 1)
+        is_right, has_answer = drawn.pool.correct[drawn.question][drawn.orders], answers >= 0
+        counts = np.bincount(answers[has_answer], minlength=votes.shape[2])
+        share = np.bincount(answers[has_answer], is_right[has_answer], minlength=votes.shape[2]) / np.maximum(counts, 1)
         leads = (votes == first[..., None]) & (votes > 0)
         leaders = leads @ share / np.maximum(leads.sum(axis=2), 1)
         return Outcome(first_at_least(-doubt, tuple(point - 1 for point in points)), leaders)

@@ -14,7 +14,7 @@ from prmcal.remembered import Memory, remembered, reuse_last
 
 
 @dataclass(frozen=True, eq=False)
-class Law:
+class Curve:
     """An argument and a result with arrays inside."""
 
     weights: NDArray[Any]
@@ -29,10 +29,10 @@ class Doubling:
         self.memory = Memory(limit)
         self.of = remembered(self._double, self.memory)
 
-    def _double(self, values: object) -> Law:
+    def _double(self, values: object) -> Curve:
         self.calls += 1
-        numbers = values.weights * values.share if isinstance(values, Law) else np.asarray(values, np.float64)
-        return Law(2 * numbers, 2.0)
+        numbers = values.weights * values.share if isinstance(values, Curve) else np.asarray(values, np.float64)
+        return Curve(2 * numbers, 2.0)
 
 
 def test_equal_arguments_are_computed_once() -> None:
@@ -43,8 +43,8 @@ def test_equal_arguments_are_computed_once() -> None:
     read_only = np.arange(4.0)
     read_only.flags.writeable = False
     assert doubling.of(read_only) is first
-    law = Law(np.arange(4.0), 0.5)
-    assert doubling.of(law) is doubling.of(Law(np.arange(4.0), 0.5))
+    curve = Curve(np.arange(4.0), 0.5)
+    assert doubling.of(curve) is doubling.of(Curve(np.arange(4.0), 0.5))
     assert doubling.calls == 2
     assert first.weights.tolist() == [0.0, 2.0, 4.0, 6.0]
 
@@ -62,7 +62,7 @@ def test_equal_arguments_are_computed_once() -> None:
         ),
         (1, 1.0, True, np.float32(1), np.ones(()), (1,), ((1,),), (1, 1)),
         (np.array([0.0]), np.array([-0.0]), 0.0, -0.0),
-        (Law(np.ones(1), 0.25), Law(np.ones(1), 0.5), Law(np.ones(2), 0.5), Law(np.full(1, 0.5), 1.0)),
+        (Curve(np.ones(1), 0.25), Curve(np.ones(1), 0.5), Curve(np.ones(2), 0.5), Curve(np.full(1, 0.5), 1.0)),
         (np.array([1.0, 2.0]), np.array([2.0, 1.0]), (1.0, 2.0), np.empty(0), np.empty((0, 2)), ()),
     ],
 )
