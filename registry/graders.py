@@ -110,14 +110,14 @@ class FunctionGrader(Grader):
 
     def grade(self, requests: Sequence[GradingRequest]) -> list[Graded]:
         """Return what the function says of each answer; see :meth:`prmcal.Grader.grade`."""
-        return [self._graded(request) for request in requests]
+        return [self._grade(request) for request in requests]
 
-    def _graded(self, request: GradingRequest) -> Graded:
+    def _grade(self, request: GradingRequest) -> Graded:
         try:
-            right = self._function(request.question.text, request.answer, request.question.answer)
+            is_right = self._function(request.question.text, request.answer, request.question.answer)
         except Exception:
             return Graded("failed")
-        return Graded("correct" if right else "incorrect")
+        return Graded("correct" if is_right else "incorrect")
 
     @cached_property
     def _function(self) -> Callable[[str, str | None, str], Any]:

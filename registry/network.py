@@ -139,7 +139,7 @@ def policy(whom: str, seconds: float, key: str) -> dict[str, Any]:
                 "%s: attempt %d failed (%s). The next one is in %.0f s.",
                 whom,
                 state.attempt_number,
-                _described(_error(state)),
+                _description(_error(state)),
                 state.upcoming_sleep,
             )
 
@@ -150,7 +150,7 @@ def policy(whom: str, seconds: float, key: str) -> dict[str, Any]:
         assert failure is not None
         attempts = f"{state.attempt_number} attempt{'s' * (state.attempt_number > 1)}"
         raise NoAnswerError(
-            f"{whom} gave no answer in {attempts} within {failed_at[-1] - failed_at[0]:.0f} s: {_described(error)}. "
+            f"{whom} gave no answer in {attempts} within {failed_at[-1] - failed_at[0]:.0f} s: {_description(error)}. "
             f"Likely cause: {failure.cause}."
         ) from error
 
@@ -186,7 +186,7 @@ def temporary(status: int) -> bool:
     return status in _TEMPORARY or status >= 500
 
 
-def _described(error: BaseException) -> str:
+def _description(error: BaseException) -> str:
     text = excerpt(str(error))
     if isinstance(error, IncompleteReplyError):
         return text

@@ -79,14 +79,14 @@ class _Recorded(Plugin):
         identity = super().identity()
         arguments = {name: value for name, value in identity["arguments"].items() if name not in _READING}
         try:
-            content: Any = [[text, self._replayed(question)] for text, question in self._read().items()]
+            content: Any = [[text, self._replayed(question)] for text, question in self._recorded_questions().items()]
         except PrmcalError:
             content = [file_hash(path) for path in self.recording().paths]
         text = json.dumps(content, default=str)
         return {**identity, "arguments": arguments, "recording": hashlib.sha256(text.encode()).hexdigest()[:16]}
 
     @abstractmethod
-    def _read(self) -> Mapping[str, RecordedQuestion]:
+    def _recorded_questions(self) -> Mapping[str, RecordedQuestion]:
         """Return the recording by the texts of its questions."""
 
     @abstractmethod
@@ -128,11 +128,11 @@ class RecordedLLM(_Recorded, LLM):
         lacks = next(filter(None, map(errors_of, calls)), [])
         return super().problems(solution_counts) + lacks
 
-    def _read(self) -> Mapping[str, RecordedQuestion]:
+    def _recorded_questions(self) -> Mapping[str, RecordedQuestion]:
         return read_recording(self.recording(), "recording", self.skip_bad_rows, self.correct_from)
 
     def _replayed(self, question: RecordedQuestion) -> Any:
-        follow_ups = [[steps, list(map(astuple, drawn))] for steps, drawn in question.follow_ups.items()]
+        follow_ups = [[steps, list(map(astuple, completions))] for steps, completions in question.follow_ups.items()]
         return [list(map(astuple, question.solutions)), follow_ups]
 
     def generate(self, prefixes: Sequence[Prefix], n: int, sampling: Sampling, seed: int) -> list[list[Completion]]:
@@ -140,7 +140,7 @@ class RecordedLLM(_Recorded, LLM):
 
         Raises a PluginFailedError if a question is not recorded, or a prefix has fewer than `n` completions.
         """
-        questions = self._read()
+        questions = self._recorded_questions()
         completions = []
         for prefix in prefixes:
             question = questions.get(prefix.question)
@@ -217,7 +217,7 @@ class RecordedPRM(_Recorded, PRM):
         """Raise InvalidArgumentsError if a file does not exist, or if its scores can be read in two ways."""
         super().check_arguments()
         if self.scale is None:
-            recording = self._read().values()
+            recording = self._recorded_questions().values()
             scores = [score for question in recording for score in leaves(question.scores) if score is not None]
             if scores and all(_is_score(score) and 0 <= score <= 1 for score in scores):
                 raise InvalidArgumentsError(
@@ -225,9 +225,9 @@ class RecordedPRM(_Recorded, PRM):
                     "log-odds, which give other results. Set 'scale: probability' or 'scale: logit'."
                 )
 
-    def _read(self) -> dict[str, RecordedQuestion]:
-        named = None if self.logits == "logits" else self.logits
-        return read_recording(self.recording(named), "recorded scores", self.skip_bad_rows, correct_from=1)
+    def _recorded_questions(self) -> dict[str, RecordedQuestion]:
+        score_field = None if self.logits == "logits" else self.logits
+        return read_recording(self.recording(score_field), "recorded scores", self.skip_bad_rows, correct_from=1)
 
     def _replayed(self, question: RecordedQuestion) -> Any:
         return [[solution.text for solution in question.solutions], question.scores]
@@ -236,7 +236,7 @@ class RecordedPRM(_Recorded, PRM):
         """Return also the first question that has no scores, and errors in the scores of the first question."""
 
         def check() -> None:
-            questions = self._read()
+            questions = self._recorded_questions()
             lacking = (text for text in solution_counts if text not in questions or questions[text].scores == ())
             for question in islice(chain(lacking, solution_counts), 1):
                 self._scores_of(question)
@@ -264,7 +264,7 @@ class RecordedPRM(_Recorded, PRM):
     def _scores_of(self, question: str) -> dict[str, float]:
         """The logits of a question's prefixes, by their text."""
         if question not in self._scores:
-            recorded = self._read().get(question)
+            recorded = self._recorded_questions().get(question)
             if recorded is None or recorded.scores == ():
                 raise PluginFailedError(
                     f"{self.file_names} has no scores for the question {question[:60]!r}"

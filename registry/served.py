@@ -38,9 +38,9 @@ _KEY_ADVICE = "Set 'key_variable' to the environment variable that holds its key
 
 
 def _checked_address(url: str) -> str:
-    parts = urlsplit(url)
-    secret = parts.username or parts.password or parts.query
-    if parts.scheme not in ("http", "https") or not parts.hostname or secret:
+    address = urlsplit(url)
+    secret = address.username or address.password or address.query
+    if address.scheme not in ("http", "https") or not address.hostname or secret:
         raise ValueError("It is not an HTTP address, or one with a password or a query, which would be stored.")
     return url
 

@@ -56,7 +56,7 @@ def source_hash(code: type | Callable[..., Any]) -> str:
     """
     modules = _modules_of(code)
     local = [module for module in modules if not _distribution(module)]
-    texts = [["" if module in local else module.name, _read(module)[0]] for module in _with_imports(local)]
+    texts = [["" if module in local else module.name, _code_and_imports(module)[0]] for module in _with_imports(local)]
     installed = {_distribution(module) for module in modules} - {""}
     content = json.dumps([sorted(texts), sorted(installed)])
     return hashlib.sha256(content.encode()).hexdigest()[:16]
@@ -118,7 +118,7 @@ def _with_imports(modules: Iterable[_Module]) -> list[_Module]:
         module = waiting.pop()
         if module.path not in module_by_path:
             module_by_path[module.path] = module
-            for name in (module.package, *_read(module)[1]):
+            for name in (module.package, *_code_and_imports(module)[1]):
                 with suppress(ImportError):  # A relative import that leaves the package.
                     waiting += _find(importlib.util.resolve_name(name, module.package), module.path.parent)
     return list(module_by_path.values())
@@ -128,22 +128,22 @@ def _find(name: str, beside: Path) -> Iterator[_Module]:
     """Yield a local module and the packages that contain it, outermost first, without importing anything."""
     if not name or not _is_foreign(name):
         return
-    parts = name.split(".")
+    names = name.split(".")
     try:
-        spec = importlib.util.find_spec(parts[0])
+        spec = importlib.util.find_spec(names[0])
     except (ImportError, ValueError):  # A module that was made by hand has no specification.
         spec = None
-    spec = spec or PathFinder.find_spec(parts[0], [str(beside)])
-    for count in range(1, len(parts) + 1):
+    spec = spec or PathFinder.find_spec(names[0], [str(beside)])
+    for count in range(1, len(names) + 1):
         if spec is None or _INSTALLED & set(Path(spec.origin or "").parts):
             return
         if (spec.origin or "").endswith(".py"):
-            yield _Module(".".join(parts[:count]), Path(str(spec.origin)).resolve())
+            yield _Module(".".join(names[:count]), Path(str(spec.origin)).resolve())
         places = list(spec.submodule_search_locations or ())
-        spec = PathFinder.find_spec(".".join(parts[: count + 1]), places) if places else None
+        spec = PathFinder.find_spec(".".join(names[: count + 1]), places) if places else None
 
 
-def _read(module: _Module) -> tuple[str, tuple[str, ...]]:
+def _code_and_imports(module: _Module) -> tuple[str, tuple[str, ...]]:
     """Return the code of a module without comments and docstrings, and the names of what it imports."""
     try:
         return _parsed(module.path.read_bytes())

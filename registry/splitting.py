@@ -109,7 +109,7 @@ def split_text(text: str, splitting: StepSplitting, thinking: bool, count: Count
     return steps
 
 
-def _parts(text: str, thinking: bool) -> Iterator[tuple[str, bool]]:
+def _thoughts_and_texts(text: str, thinking: bool) -> Iterator[tuple[str, bool]]:
     """Yield the thoughts of a text, with their tags, and what is between them. The flag tells thoughts."""
     while text:
         if thinking:
@@ -129,8 +129,8 @@ def _pieces(text: str, thinking: bool, splitting: StepSplitting) -> list[str]:
         return pieces_between(_ENDS[splitting.rule], text)
     blocks = [
         block
-        for part, thought in _parts(text, thinking)
-        for block in ([part] if thought else pieces_between(BLANK_LINES, part))
+        for block_text, is_thought in _thoughts_and_texts(text, thinking)
+        for block in ([block_text] if is_thought else pieces_between(BLANK_LINES, block_text))
     ]
     if splitting.rule == "after-think":
         return blocks
@@ -147,24 +147,24 @@ def _before_marker(markers: tuple[str, ...]) -> re.Pattern[str]:
 
 def _joined(steps: Iterable[Step], least: int, count: Count) -> Iterator[str]:
     """Join every step that is too short to the next one. The last one has none and can be short."""
-    held = ""
+    buffer = ""
     for step in steps:
-        held += step.sampled
-        if count(Step(held)) >= least:
-            yield held
-            held = ""
-    yield held
+        buffer += step.sampled
+        if count(Step(buffer)) >= least:
+            yield buffer
+            buffer = ""
+    yield buffer
 
 
-def _cut(step: Step, most: int, count: Count) -> Iterator[str]:
+def _cut(step: Step, most_tokens: int, count: Count) -> Iterator[str]:
     """Cut a step that is too long. A sentence that is too long alone stays whole."""
-    if count(step) <= most:
+    if count(step) <= most_tokens:
         yield step.sampled
         return
-    held = ""
+    buffer = ""
     for sentence in pieces_between(_ENDS["sentences"], step.sampled):
-        if held.strip() and count(Step(held + sentence)) > most:
-            yield held
-            held = ""
-        held += sentence
-    yield held
+        if buffer.strip() and count(Step(buffer + sentence)) > most_tokens:
+            yield buffer
+            buffer = ""
+        buffer += sentence
+    yield buffer

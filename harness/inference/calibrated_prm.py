@@ -180,7 +180,7 @@ class CalibratedPRM:
     def _reason(self, strategy: PoolStrategy, setting: Setting, samples: int) -> str:
         drew = f"drew {counted(samples, 'sample')}"
         if isinstance(strategy, SafeChoice):
-            return f"The safe choice is '{strategy.chosen(setting).text}', which {drew}."
+            return f"The safe choice is '{strategy.chosen_rule(setting).text}', which {drew}."
         target = "" if setting.target is None else f" (target {setting.target:g})"
         limit = ", the most that it may draw" if samples == setting.samples > 1 else ""
         return f"The strategy '{self.strategy.name}'{target} {drew}{limit}."

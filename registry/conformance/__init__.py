@@ -63,8 +63,8 @@ def checks_of(plugin_: Plugin) -> tuple[Check, ...]:
 
     Raises a TypeError if the object is not a plugin.
     """
-    declarations, others = _checks_of(plugin_)
-    return declarations + others
+    declarations, further_checks = _checks_of(plugin_)
+    return declarations + further_checks
 
 
 def _checks_of(plugin_: Plugin) -> tuple[tuple[Check, ...], tuple[Check, ...]]:
@@ -85,11 +85,12 @@ def run_checks(plugin_: Plugin) -> list[CheckResult]:
     The plugin is not changed. If what the class declares is wrong, the other checks are skipped, since they would fail
     for reasons that mislead.
     """
-    declarations, others = _checks_of(plugin_)
+    declarations, further_checks = _checks_of(plugin_)
     results = [_run(check, plugin_) for check in declarations]
     if all(check_result.passed for check_result in results):
-        return results + [_run(check, plugin_) for check in others]
-    return results + [CheckResult(_name(check), passed=False, message=NOT_RUN, skipped=True) for check in others]
+        return results + [_run(check, plugin_) for check in further_checks]
+    skipped = (CheckResult(_name(check), passed=False, message=NOT_RUN, skipped=True) for check in further_checks)
+    return [*results, *skipped]
 
 
 def check_build(build: Callable[[], Plugin], cls: type[Plugin]) -> Plugin | CheckResult:

@@ -164,9 +164,9 @@ def predicted_by(fitted: Calibrator, features: Any, levels: Sequence[float] | No
 
 def predicted_twice_by(fitted: Calibrator, features: Any) -> Floats:
     """Predictions, after a check that they are the same each time."""
-    first, again = predicted_by(fitted, features), predicted_by(fitted, features)
-    expect(np.array_equal(first, again), "predict() must return the")
-    return first
+    rewards, rewards_again = predicted_by(fitted, features), predicted_by(fitted, features)
+    expect(np.array_equal(rewards, rewards_again), "predict() must return the")
+    return rewards
 
 
 def _tolerance(plugin: Calibrator) -> float:
@@ -227,9 +227,9 @@ def check_any_level(plugin: Calibrator) -> None:
             _same(alone[:, 0], rewards[:, place], f"the level {level}", "when it is asked for alone")
 
 
-def _same(first: Floats, second: Floats, levels: str, other: str) -> None:
-    gap = np.abs(first - second).max()
-    expect(gap == 0, "predict_at() must return at", levels=levels, other=other, gap=gap)
+def _same(rewards: Floats, other_rewards: Floats, levels: str, expectation: str) -> None:
+    gap = np.abs(rewards - other_rewards).max()
+    expect(gap == 0, "predict_at() must return at", levels=levels, other=expectation, gap=gap)
 
 
 def check_a_second_fit_forgets_the_first(plugin: Calibrator) -> None:
@@ -237,11 +237,11 @@ def check_a_second_fit_forgets_the_first(plugin: Calibrator) -> None:
     data = calibration_data(plugin)
     features = calibration_data(plugin, 50, seed=1).features
     once = fitted_to(plugin, data)
-    first = predicted_twice_by(once, features)
-    other = fitted_to(plugin, calibration_data(plugin, 60, seed=2))
-    gap = np.abs(predicted_by(once, features) - first).max()
+    rewards_before = predicted_twice_by(once, features)
+    refitted = fitted_to(plugin, calibration_data(plugin, 60, seed=2))
+    gap = np.abs(predicted_by(once, features) - rewards_before).max()
     expect(gap == 0, "two calibrators must not", gap=gap)
-    gap = np.abs(first - predicted_by(fit_to(other, data), features)).max()
+    gap = np.abs(rewards_before - predicted_by(fit_to(refitted, data), features)).max()
     expect(gap == 0, "a fit must be", gap=gap)
 
 
@@ -303,8 +303,8 @@ def check_save_and_load(plugin: Calibrator) -> None:
         folder = Path(name) / "calibrator"
         fitted.save(folder)
         written = [path for path in folder.rglob("*") if path.is_file()]
-        others = sorted(path.name for path in written if path.suffix not in (".json", ".safetensors"))
-        expect(not others, "save() must write safetensors", names=", ".join(others))
+        wrong_names = sorted(path.name for path in written if path.suffix not in (".json", ".safetensors"))
+        expect(not wrong_names, "save() must write safetensors", names=", ".join(wrong_names))
         loaded = copy.deepcopy(plugin).load(folder)
     expect(isinstance(loaded, Calibrator), "load() must return self", loaded=loaded)
     before = predicted_by(fitted, features)

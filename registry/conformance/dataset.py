@@ -15,7 +15,7 @@ _MORE_THAN_ANY = 10**9
 _NO_SPLIT = "no such split"
 
 
-def _first(plugin: Dataset, split: str) -> list[Question]:
+def _checked_questions(plugin: Dataset, split: str) -> list[Question]:
     """The questions of a split that are checked."""
     try:
         questions = plugin.questions(split, _MOST)
@@ -43,7 +43,7 @@ def check_splits_and_grading(plugin: Dataset) -> None:
 def check_every_split_has_questions(plugin: Dataset) -> None:
     """Each question has a text, and an answer without a box."""
     for split in _filled(plugin):
-        questions = _first(plugin, split)
+        questions = _checked_questions(plugin, split)
         expect(len(questions) > 0, "the split must have", split=split)
         for question in questions:
             expect(question.text.strip(), "question of must have", question=question)
@@ -55,8 +55,8 @@ def check_every_split_has_questions(plugin: Dataset) -> None:
 def check_questions_keep_their_order(plugin: Dataset) -> None:
     """The questions are the same each time, and a larger count begins with those of a smaller one."""
     for split in _filled(plugin):
-        questions = _first(plugin, split)
-        expect(questions == _first(plugin, split), "the split must have the", split=split)
+        questions = _checked_questions(plugin, split)
+        expect(questions == _checked_questions(plugin, split), "the split must have the", split=split)
         fewer = (len(questions) + 1) // 2
         first = plugin.questions(split, fewer)
         expect(len(first) == fewer, "questions must return questions", split=split, fewer=fewer, first=first)
@@ -67,7 +67,7 @@ def check_splits_are_disjoint(plugin: Dataset) -> None:
     """No question is in two splits, so that none is used for calibration and test."""
     home: dict[str, str] = {}
     for split in _filled(plugin):
-        for question in _first(plugin, split):
+        for question in _checked_questions(plugin, split):
             other = home.setdefault(question.text, split)
             expect(other == split, "splits must be disjoint", value=question.text[:60], other=other, split=split)
 
@@ -88,18 +88,18 @@ def check_grading(plugin: Dataset) -> None:
     """The reference answer in a box is correct, another answer is incorrect, and no box is unparsed."""
     if isinstance(plugin, SuccessRates):  # Success rates have no answers.
         return
-    for question in filter(lambda question: question.answer, _first(plugin, plugin.splits[-1])):
+    for question in filter(lambda question: question.answer, _checked_questions(plugin, plugin.splits[-1])):
         cases = (
             (f"So it is\n\n\\boxed{{{question.answer}}}", "correct"),
             ("So it is\n\n\\boxed{surely not this}", "incorrect"),
             ("I do not know.", "unparsed"),
         )
         for trajectory, expected in cases:
-            graded = plugin.grade(question, trajectory)
-            expect(isinstance(graded, tuple) and len(graded) == 2, "grade() must return the", graded=graded)
-            verdict, _ = graded
-            right = verdict == expected
-            expect(right, "grade() of for question", trajectory=trajectory, expected=expected, verdict=verdict)
+            grade = plugin.grade(question, trajectory)
+            expect(isinstance(grade, tuple) and len(grade) == 2, "grade() must return the", graded=grade)
+            verdict, _ = grade
+            is_right = verdict == expected
+            expect(is_right, "grade() of for question", trajectory=trajectory, expected=expected, verdict=verdict)
 
 
 DECLARATIONS = (check_splits_and_grading,)

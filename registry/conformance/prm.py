@@ -33,25 +33,25 @@ _TRAJECTORIES: tuple[tuple[str, ...], ...] = (
 
 def _score(plugin: PRM, question: str, trajectories: Sequence[Sequence[str]]) -> list[PrefixScores]:
     """Scores, after a check of their number and of each of them."""
-    scored = plugin.score(question, trajectories)
-    _check_scores(scored, trajectories)
-    return scored
+    prefix_scores = plugin.score(question, trajectories)
+    _check_scores(prefix_scores, trajectories)
+    return prefix_scores
 
 
-def _check_scores(scored: Any, trajectories: Sequence[Sequence[str]]) -> None:
-    results.require_length(scored, len(trajectories), "scored trajectories")
-    for scores, steps in zip(scored, trajectories, strict=True):
+def _check_scores(prefix_scores: Any, trajectories: Sequence[Sequence[str]]) -> None:
+    results.require_length(prefix_scores, len(trajectories), "scored trajectories")
+    for scores, steps in zip(prefix_scores, trajectories, strict=True):
         results.check_scores(scores, len(steps))
         expect_array("'logit'", scores.logit, np.float32)
         expect_array("'reward'", scores.reward, np.float64)
         expect_array("'over_long'", scores.over_long, np.bool_)
 
 
-def _gap(first: Floats, second: Floats) -> float:
+def _gap(left: Floats, right: Floats) -> float:
     """The largest difference. NaN equals NaN only."""
-    if not np.array_equal(np.isnan(first), np.isnan(second)):
+    if not np.array_equal(np.isnan(left), np.isnan(right)):
         return float("inf")
-    return float(np.nanmax(np.abs(first - second), initial=0.0))
+    return float(np.nanmax(np.abs(left - right), initial=0.0))
 
 
 def check_one_score_per_prefix(plugin: PRM) -> None:
@@ -76,20 +76,20 @@ def check_scoring_is_repeatable(plugin: PRM) -> None:
 
 def check_later_steps_do_not_matter(plugin: PRM) -> None:
     """The score of a prefix does not depend on later steps."""
-    whole = _TRAJECTORIES[3]
-    rewards = _score(plugin, _QUESTION, [whole])[0].reward
-    for count in range(len(whole)):
-        alone = _score(plugin, _QUESTION, [whole[:count]])[0].reward
+    steps = _TRAJECTORIES[3]
+    rewards = _score(plugin, _QUESTION, [steps])[0].reward
+    for count in range(len(steps)):
+        alone = _score(plugin, _QUESTION, [steps[:count]])[0].reward
         gap = _gap(alone, rewards[: count + 1])
-        expect(gap < _TOLERANCE, "the score of a", count=count, whole=whole, gap=gap)
+        expect(gap < _TOLERANCE, "the score of a", count=count, whole=steps, gap=gap)
 
 
 def check_batches_do_not_matter(plugin: PRM) -> None:
     """A score does not depend on the other trajectories and questions of its batch."""
     together = _score(plugin, _QUESTION, _TRAJECTORIES)
     singles = [_score(plugin, _QUESTION, [steps])[0] for steps in _TRAJECTORIES]
-    other = [("a) 05-6=99", "b) 99+12=\\boxed{11}")]
-    requests = [ScoringRequest(_OTHER_QUESTION, tuple(other)), ScoringRequest(_QUESTION, _TRAJECTORIES)]
+    other_trajectories = [("a) 05-6=99", "b) 99+12=\\boxed{11}")]
+    requests = [ScoringRequest(_OTHER_QUESTION, tuple(other_trajectories)), ScoringRequest(_QUESTION, _TRAJECTORIES)]
     batches = plugin.score_batch(requests)
     results.require_length(batches, len(requests), "lists of scores")
     for request, of_question in zip(requests, batches, strict=True):
@@ -102,16 +102,16 @@ def check_batches_do_not_matter(plugin: PRM) -> None:
 
 def check_whole_only_requests_are_answered(plugin: PRM) -> None:
     """The last score of a `whole_only` request is that of the whole trajectory."""
-    (scored,) = plugin.score_batch([ScoringRequest(_QUESTION, _TRAJECTORIES, whole_only=True)])
-    for scores, everything in zip(scored, _score(plugin, _QUESTION, _TRAJECTORIES), strict=True):
+    (whole_scores,) = plugin.score_batch([ScoringRequest(_QUESTION, _TRAJECTORIES, whole_only=True)])
+    for scores, all_scores in zip(whole_scores, _score(plugin, _QUESTION, _TRAJECTORIES), strict=True):
         counts = {len(scores.logit), len(scores.reward), len(scores.over_long)}
         expect(
-            counts <= {1, len(everything.logit)} and len(counts) == 1,
+            counts <= {1, len(all_scores.logit)} and len(counts) == 1,
             "for whole_only score_batch() must",
             value=sorted(counts),
-            everything=everything,
+            everything=all_scores,
         )
-        gap = _gap(scores.reward[-1:], everything.reward[-1:])
+        gap = _gap(scores.reward[-1:], all_scores.reward[-1:])
         expect(gap < _TOLERANCE, "the last score of", gap=gap)
 
 
@@ -123,10 +123,10 @@ def check_too_long_input_is_flagged(plugin: PRM) -> None:
     short = _TRAJECTORIES[0][0]
     before = _score(plugin, _QUESTION, [(short,)])[0].reward
     try:
-        scored = plugin.score(_QUESTION, [(short, "7+" * limit)])
+        prefix_scores = plugin.score(_QUESTION, [(short, "7+" * limit)])
     except Exception as error:
         raise failed("score() must not raise", limit=limit, error=error) from error
-    (scores,) = scored
+    (scores,) = prefix_scores
     flags = scores.over_long.tolist()
     expect(flags == [False, False, True], "only prefixes with more", limit=limit, flags=flags)
     expect(np.isnan(scores.reward[2]) and np.isnan(scores.logit[2]), "a too long prefix", scores=scores)
@@ -157,8 +157,8 @@ def check_hidden_states(plugin: PRM) -> None:
         (np.asarray(states.parents) < np.arange(nodes)).all() and ((ends >= 0) & (ends < nodes)).all(),
         "in hiddenstates each of",
     )
-    scored = np.concatenate([scores.logit for scores in _score(plugin, _QUESTION, trajectories)])
-    gap = _gap(expit(scored.astype(np.float64)), expit(np.asarray(states.logit, dtype=np.float64)))
+    logits = np.concatenate([scores.logit for scores in _score(plugin, _QUESTION, trajectories)])
+    gap = _gap(expit(logits.astype(np.float64)), expit(np.asarray(states.logit, dtype=np.float64)))
     expect(gap < _TOLERANCE, "logit of hiddenstates must", gap=gap)
 
 

@@ -18,6 +18,7 @@ from prmcal.registry.messages import excerpt, shown
 from prmcal.registry.reading.fields import Fields
 from prmcal.registry.reading.recordings import FieldNames, Recording, RowValues
 from prmcal.registry.reading.records import Record, good_records
+from prmcal.registry.reading.shapes import first_value
 from prmcal.registry.reading.solutions import solutions_of
 
 _TEXT_FIELDS = ("question", "problem")
@@ -70,21 +71,21 @@ def first_questions(questions: list[Question], count: int | None, source: str) -
 def _question(record: Any, number: str, solved: bool) -> Question:
     if not isinstance(record, dict):
         raise ValueError(f"it must be a JSON object with 'question' and 'answer'. Got {shown(record)}")
-    text = _first(record, _TEXT_FIELDS)
+    text = first_value(record, _TEXT_FIELDS)
     if text is None:
         raise ValueError(f"it has neither a 'question' nor a 'problem'.{_fields(record)}")
     if not isinstance(text, str) or not text.strip():
         raise ValueError(f"its question must be a non-empty string. Got {shown(text)}")
-    subject = _first(record, _SUBJECT_FIELDS)
+    subject = first_value(record, _SUBJECT_FIELDS)
     if subject is not None and not isinstance(subject, str):
         raise ValueError(f"its 'subject' must be a string. Got {shown(subject)}")
-    own_id = _first(record, _ID_FIELDS)
+    own_id = first_value(record, _ID_FIELDS)
     if own_id is not None and not _is_text_or_number(own_id):
         raise ValueError(f"its 'id' must be a string or a number. Got {shown(own_id)}")
     return Question(
         id=number if own_id is None else str(own_id),
         text=text,
-        answer="" if solved and _first(record, _ANSWER_FIELDS) is None else _answer(record),
+        answer="" if solved and first_value(record, _ANSWER_FIELDS) is None else _answer(record),
         level=_level(record.get("level")),
         subject=subject,
         options=_options(record),
@@ -93,16 +94,16 @@ def _question(record: Any, number: str, solved: bool) -> Question:
 
 def _options(record: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the options of a multiple-choice question: a list, or a mapping from letters, as published files have."""
-    options = _first(record, _OPTION_FIELDS) or ()
+    options = first_value(record, _OPTION_FIELDS) or ()
     if isinstance(options, Mapping):
         options = options.get("text") or [options[letter] for letter in sorted(options)]
     if not isinstance(options, list | tuple) or not all(map(_is_text_or_number, options)):
         raise ValueError(f"its options must be a list of texts. Got {shown(options)}")
-    return tuple(map(_whole, options))
+    return tuple(map(_as_text, options))
 
 
 def _answer(record: Mapping[str, Any]) -> str:
-    value = _first(record, _ANSWER_FIELDS)
+    value = first_value(record, _ANSWER_FIELDS)
     if value is None and isinstance(record.get("solution"), str):
         value = extract_answer(record["solution"])
     if value is None:
@@ -110,10 +111,10 @@ def _answer(record: Mapping[str, Any]) -> str:
     answers = value if isinstance(value, list) else [value]
     if not answers or not all(_is_text_or_number(answer) and str(answer).strip() for answer in answers):
         raise ValueError(f"its 'answer' must be a string or a number, or a list of accepted ones. Got {shown(value)}")
-    return any_of([without_working(_whole(answer)) for answer in answers])
+    return any_of([without_working(_as_text(answer)) for answer in answers])
 
 
-def _whole(value: str | float) -> str:
+def _as_text(value: str | float) -> str:
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 
@@ -133,10 +134,6 @@ def _level(value: Any) -> Level | None:
     if match := _LEVEL.fullmatch(text):
         return int(match[1])
     return text if isinstance(value, str) else float(value)
-
-
-def _first(record: Mapping[str, Any], fields: tuple[str, ...]) -> Any:
-    return next((record[field] for field in fields if record.get(field) is not None), None)
 
 
 def _fields(record: Mapping[str, Any]) -> str:

@@ -81,7 +81,7 @@ class _PublishedDataset(Dataset):
         """
         if split not in self.splits:
             raise DataError(f"The data set '{self._name}' has no split '{split}'. It has: {', '.join(self.splits)}.")
-        return first_questions(self._read, count, f"The {split} split of '{self._name}'")
+        return first_questions(self._all_questions, count, f"The {split} split of '{self._name}'")
 
     def absent_size(self, split: str) -> int | None:
         """Return the published number of questions if they have to be downloaded from the hub, else None."""
@@ -92,7 +92,7 @@ class _PublishedDataset(Dataset):
         return self.plugin_name or type(self).__name__
 
     @cached_property
-    def _read(self) -> list[Question]:
+    def _all_questions(self) -> list[Question]:
         if self.path is None:
             return self._questions(self.table.records(self._name), str(self.table))
         return self._questions(read_records(Path(self.path)), self.path)

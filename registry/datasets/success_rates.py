@@ -102,10 +102,10 @@ class SuccessRates(Dataset):
                 f"The file of success rates {self._absent[0]} does not exist. Those of the paper's authors: "
                 "hf download young-j-park/prm_calibration --repo-type dataset --local-dir prm_calibration"
             )
-        first = next(iter(self.files))
-        texts = dict.fromkeys(row.question for row in _rows(self._paths(first), first, split))
+        first_llm = next(iter(self.files))
+        texts = dict.fromkeys(row.question for row in _rows(self._paths(first_llm), first_llm, split))
         questions = [Question(str(number), text, "") for number, text in enumerate(texts, start=1)]
-        return first_questions(questions, count, ", ".join(self._paths(first)))
+        return first_questions(questions, count, ", ".join(self._paths(first_llm)))
 
     def trajectories(self, llm: str, follow_ups: int, split: str = "calibration") -> Mapping[str, Sequence[FollowedUp]]:
         """Return the trajectories of an LLM, given by its name in the grid, by the text of their question.

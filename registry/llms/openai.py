@@ -293,13 +293,13 @@ class OpenAIChatLLM(ServedLLM):
         messages: list[dict[str, Any]] = [dict(message) for message in chat]
         if not prefix.steps:
             return {"messages": messages}
-        last = {"role": "assistant", "content": text_so_far(prefix.steps)}
+        continued_message = {"role": "assistant", "content": text_so_far(prefix.steps)}
         match self.continues:
             case "vllm":
                 open_ended = {"add_generation_prompt": False, "continue_final_message": True}
-                return {"messages": [*messages, last], **open_ended}
+                return {"messages": [*messages, continued_message], **open_ended}
             case "prefix":
-                return {"messages": [*messages, {**last, "prefix": True}]}
+                return {"messages": [*messages, {**continued_message, "prefix": True}]}
             case "none":
                 raise PluginFailedError(
                     "With 'continues: none' an LLM can only write whole solutions, and a prefix of "
@@ -312,5 +312,5 @@ class OpenAIChatLLM(ServedLLM):
 
     def text_of(self, choice: Mapping[str, Any], request: Mapping[str, Any]) -> str:
         """Return the text of a choice, its thoughts included."""
-        last = request["messages"][-1]
-        return reply_text(choice["message"], last["content"] if last["role"] == "assistant" else "")
+        last_message = request["messages"][-1]
+        return reply_text(choice["message"], last_message["content"] if last_message["role"] == "assistant" else "")

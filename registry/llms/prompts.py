@@ -98,7 +98,7 @@ class PromptFormat:
             raise
         except Exception as error:  # A template can fail in any way.
             raise InvalidArgumentsError(
-                f"The chat template {_shown(self.chat_template)} cannot be rendered: {type(error).__name__}: {error}."
+                f"The chat template {_quoted(self.chat_template)} cannot be rendered: {type(error).__name__}: {error}."
             ) from error
 
     def check(self) -> None:
@@ -109,7 +109,7 @@ class PromptFormat:
         """
         if self.chat_template != NATIVE:
             prompt = self.render(_PROBE, _NAMED_TOKENS)
-            self._check_prompt(prompt, f"The chat template {_shown(self.chat_template)}", _PROBE)
+            self._check_prompt(prompt, f"The chat template {_quoted(self.chat_template)}", _PROBE)
 
     def _check_prompt(self, prompt: str, template: str, question: str) -> None:
         """Raise InvalidArgumentsError if a prompt leaves out a part. `template` is named."""
@@ -120,7 +120,7 @@ class PromptFormat:
                 )
         if question.strip() not in prompt:
             raise InvalidArgumentsError(
-                f"{template} leaves out the question: it writes {_shown(prompt)}. Write "
+                f"{template} leaves out the question: it writes {_quoted(prompt)}. Write "
                 "{{ messages[-1]['content'] }} where the question belongs."
             )
         if self.system_prompt is not None and self.system_prompt.strip() not in prompt:
@@ -177,7 +177,7 @@ def _template_text(chat_template: str) -> str:
         hint = meant(chat_template, names, "Check its name or its path.")
         reason = error.strerror if isinstance(error, OSError) else error
         raise InvalidArgumentsError(
-            f"There is no chat template {_shown(chat_template)}. {hint} Give one of {', '.join(names)}, the path of a "
+            f"There is no chat template {_quoted(chat_template)}. {hint} Give one of {', '.join(names)}, the path of a "
             f"Jinja file, or Jinja text with {{{{ messages }}}}. As a path: {reason}."
         ) from error
 
@@ -205,7 +205,7 @@ def compiled(text: str, strict: bool = False) -> Template:
     return environment.from_string(text)
 
 
-def _shown(text: str) -> str:
+def _quoted(text: str) -> str:
     return repr(excerpt(text, 100))
 
 
@@ -280,8 +280,8 @@ class StopStrings:
         newest = tokens[-1]
         if newest not in self._can_end:
             # The token is repeated, since some tokenizers drop the space before the first word of a text.
-            shown = self._decode([newest, newest])
-            self._can_end[newest] = "\ufffd" in shown or any(stop[-1] in shown for stop in self._stop)
+            text = self._decode([newest, newest])
+            self._can_end[newest] = "\ufffd" in text or any(stop[-1] in text for stop in self._stop)
         return self._can_end[newest] and any(stop in self._decode(tokens) for stop in self._stop)
 
     def cut(self, tokens: list[int]) -> str:

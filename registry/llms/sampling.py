@@ -68,9 +68,9 @@ def sample_tokens(logits: Tensor, uniforms: Tensor, temperature: float, top_p: f
         probabilities = probabilities.masked_fill(before >= top_p, 0.0)
     cumulative = probabilities.cumsum(-1, dtype=torch.float64)
     # A draw is scaled by the total, so it never falls beyond the last token with a positive probability.
-    drawn = torch.searchsorted(cumulative, (uniforms * cumulative[:, -1]).unsqueeze(1), right=True)
-    drawn = drawn.clamp(max=logits.shape[-1] - 1)
-    return (drawn if order is None else order.gather(1, drawn)).squeeze(1)
+    token_ids = torch.searchsorted(cumulative, (uniforms * cumulative[:, -1]).unsqueeze(1), right=True)
+    token_ids = token_ids.clamp(max=logits.shape[-1] - 1)
+    return (token_ids if order is None else order.gather(1, token_ids)).squeeze(1)
 
 
 @torch.inference_mode()
@@ -103,21 +103,21 @@ def sample_rows(
             numbers = [row.uniforms[min(len(row.tokens), row.limit - 1)] for row in batch]
             uniforms = torch.tensor(numbers, dtype=torch.float64, device=device)
             tokens = sample_tokens(logits, uniforms, temperature, top_p).cpu()
-            going = []
+            unfinished_indices = []
             for index, (row, token) in enumerate(zip(batch, tokens.tolist(), strict=True)):
                 if row.finished:
                     continue
                 row.tokens.append(token)
                 row.ended = ends(row.tokens)
                 if not row.finished:
-                    going.append(index)
-            if not going:
+                    unfinished_indices.append(index)
+            if not unfinished_indices:
                 return
-            if len(going) < _COMPACT_BELOW * len(batch):
-                chosen = torch.tensor(going)
-                memory.keep(chosen.to(device))
-                batch = [batch[index] for index in going]
-                tokens, places = tokens[chosen], places[chosen]
+            if len(unfinished_indices) < _COMPACT_BELOW * len(batch):
+                unfinished = torch.tensor(unfinished_indices)
+                memory.keep(unfinished.to(device))
+                batch = [batch[index] for index in unfinished_indices]
+                tokens, places = tokens[unfinished], places[unfinished]
             logits = memory.next_logits(tokens[:, None].to(device), places.to(device))
             places = places + 1
 
@@ -134,12 +134,12 @@ def _read_prompts(model: PreTrainedModel, rows: Sequence[Row], pad_id: int) -> "
     logits = memory.next_logits(ids.to(model.device), places)
 
     number = {prompt: index for index, prompt in enumerate(prompts)}
-    chosen = torch.tensor([number[row.prompt] for row in rows])
+    prompt_of_row = torch.tensor([number[row.prompt] for row in rows])
     if len(prompts) < len(rows) and can_share(model, memory.cache):
-        memory = _Memory(model, SharedPrompts(memory.cache, mask, chosen.to(model.device)))
+        memory = _Memory(model, SharedPrompts(memory.cache, mask, prompt_of_row.to(model.device)))
     else:
-        memory.keep(chosen.to(model.device))
-    return memory, widths[chosen], logits[chosen.to(model.device)]
+        memory.keep(prompt_of_row.to(model.device))
+    return memory, widths[prompt_of_row], logits[prompt_of_row.to(model.device)]
 
 
 @dataclass
@@ -179,48 +179,48 @@ class SharedPrompts:
     """The prompts of a batch, and the prompt of each row.
 
     The cache has the keys and values of the prompts in every layer, of shape (prompts, heads, length, width). The mask,
-    of shape (prompts, length), is 1 at the tokens of a prompt, and 0 at the padding on its left. `chosen`, of shape
-    (rows,), is the index of every row's prompt.
+    of shape (prompts, length), is 1 at the tokens of a prompt, and 0 at the padding on its left. `prompt_of_row`, of
+    shape (rows,), is the index of every row's prompt.
     """
 
-    def __init__(self, cache: DynamicCache, mask: Tensor, chosen: Tensor) -> None:
+    def __init__(self, cache: DynamicCache, mask: Tensor, prompt_of_row: Tensor) -> None:
         layers: list[Any] = cache.layers
         self._keys: list[Tensor] = [layer.keys for layer in layers]
         self._values: list[Tensor] = [layer.values for layer in layers]
         filled = ~mask.bool()
         # Few columns have padding. Masking only these costs a tenth of masking all.
         self._filled = filled[:, : int(filled.sum(1).max())][:, None, None, :]
-        self._seat(chosen)
+        self._seat(prompt_of_row)
 
     def keep(self, rows: Tensor) -> None:
         """Keep only these rows (indices, int64) and their prompts."""
-        prompts, chosen = torch.unique(self._chosen[rows], return_inverse=True)
+        prompts, prompt_of_row = torch.unique(self._prompt_of_row[rows], return_inverse=True)
         if len(prompts) < len(self._keys[0]):
             self._keys = [keys[prompts] for keys in self._keys]
             self._values = [values[prompts] for values in self._values]
             self._filled = self._filled[prompts]
-        self._seat(chosen)
+        self._seat(prompt_of_row)
 
-    def _seat(self, chosen: Tensor) -> None:
+    def _seat(self, prompt_of_row: Tensor) -> None:
         """Assign every row to a seat of its prompt. All prompts have as many seats as the one with the most rows."""
-        self._chosen = chosen
-        counts = torch.bincount(chosen, minlength=len(self._keys[0]))
-        order = chosen.argsort(stable=True)
-        first = (counts.cumsum(0) - counts)[chosen[order]]
-        rank = torch.empty_like(chosen)
-        rank[order] = torch.arange(len(chosen), device=chosen.device) - first
+        self._prompt_of_row = prompt_of_row
+        counts = torch.bincount(prompt_of_row, minlength=len(self._keys[0]))
+        order = prompt_of_row.argsort(stable=True)
+        first_row = (counts.cumsum(0) - counts)[prompt_of_row[order]]
+        rank = torch.empty_like(prompt_of_row)
+        rank[order] = torch.arange(len(prompt_of_row), device=prompt_of_row.device) - first_row
         self._seats = int(counts.max())
-        place = chosen * self._seats + rank
-        everywhere = torch.arange(len(counts) * self._seats, device=chosen.device)
+        place = prompt_of_row * self._seats + rank
+        everywhere = torch.arange(len(counts) * self._seats, device=prompt_of_row.device)
         self._place = None if torch.equal(place, everywhere) else place
 
     def _by_prompt(self, rows: Tensor) -> Tensor:
         """Rearrange (rows, heads, queries, width) to (prompts, heads, seats x queries, width). Empty seats are 0."""
         prompts, (_, heads, queries, width) = len(self._keys[0]), rows.shape
         if self._place is not None:
-            seated = rows.new_zeros(prompts * self._seats, heads, queries, width)
-            seated[self._place] = rows
-            rows = seated
+            with_seats = rows.new_zeros(prompts * self._seats, heads, queries, width)
+            with_seats[self._place] = rows
+            rows = with_seats
         rows = rows.view(prompts, self._seats, heads, queries, width).transpose(1, 2)
         return rows.reshape(prompts, heads, self._seats * queries, width)
 

@@ -120,8 +120,8 @@ def folder_here(checkpoint: str) -> Path | None:
         folder = Path(snapshot_download(name, revision=revision or None, **files))
     except Exception:  # The errors for "not in the cache" have no common base class.
         return None
-    whole = any((folder / name).is_file() for name in ("config.json", "adapter_config.json"))
-    return folder if whole else None
+    is_complete = any((folder / name).is_file() for name in ("config.json", "adapter_config.json"))
+    return folder if is_complete else None
 
 
 def is_on_this_machine(checkpoint: str) -> bool:
@@ -250,10 +250,10 @@ def chosen_layers(count: int, layers: str | Sequence[int]) -> list[int]:
     """
     if layers == "all":
         return list(range(count))
-    chosen = list(range(3, count, 4)) if layers == "every fourth" else [int(layer) for layer in layers]
-    if not chosen or max(chosen) >= count:
+    layer_numbers = list(range(3, count, 4)) if layers == "every fourth" else [int(layer) for layer in layers]
+    if not layer_numbers or max(layer_numbers) >= count:
         raise PluginFailedError(
             f"The PRM has the layers 0 to {count - 1}, and the 'layers' parameter is {layers!r}. "
             "Give a list of these layers, or 'all'."
         )
-    return chosen
+    return layer_numbers

@@ -68,9 +68,9 @@ def check_head(folder: Path, checkpoint: str, head: Head, reader: str) -> None:
         if shape is None or (outputs and shape[:1] != (outputs,)):
             kind = ", ".join(map(str, config.get("architectures") or ())) or "an unknown architecture"
             problem = "there is none" if shape is None else f"its shape is {list(shape)}"
-            needed = f"{name} of shape [{outputs}, ...]" if outputs else name
+            weight = f"{name} of shape [{outputs}, ...]" if outputs else name
             raise PluginFailedError(
-                f"The checkpoint {checkpoint} is another kind of model ({kind}): {reader} needs the weight {needed}, "
+                f"The checkpoint {checkpoint} is another kind of model ({kind}): {reader} needs the weight {weight}, "
                 f"and {problem}. Choose a checkpoint of the kind that it reads, or the plugin that reads this one."
             )
 

@@ -104,7 +104,7 @@ def _convert(file: Path, target: Path) -> None:
     from transformers import AutoModelForCausalLM, AutoTokenizer
     from transformers.utils import logging
 
-    shown = logging.is_progress_bar_enabled()
+    shows_progress = logging.is_progress_bar_enabled()
     logging.disable_progress_bar()
     try:
         tokenizer = AutoTokenizer.from_pretrained(file.parent, gguf_file=file.name)
@@ -112,7 +112,7 @@ def _convert(file: Path, target: Path) -> None:
     except Exception as error:  # The errors of damaged files have no common base class.
         raise InvalidArgumentsError(f"{file} has no model that transformers can read: {error}") from error
     finally:
-        if shown:
+        if shows_progress:
             logging.enable_progress_bar()
     # transformers takes the model for a quantized one, which it would not save.
     del model.config.quantization_config

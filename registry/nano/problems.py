@@ -100,10 +100,10 @@ class Problem:
         return values
 
 
-def render_step(index: int, left: int, operation: Operation, result: int, last: bool) -> str:
+def render_step(index: int, value_before: int, operation: Operation, value_after: int, is_last: bool) -> str:
     """Format one step of a solution, right or wrong: `b) 52-8=44`. The last step has its result in a box."""
-    shown = f"\\boxed{{{result:02d}}}" if last else f"{result:02d}"
-    return f"{LABELS[index]}) {left:02d}{operation.symbol}{operation.operand}={shown}"
+    result_text = f"\\boxed{{{value_after:02d}}}" if is_last else f"{value_after:02d}"
+    return f"{LABELS[index]}) {value_before:02d}{operation.symbol}{operation.operand}={result_text}"
 
 
 def longest(dataset: str, level: int) -> int:
@@ -114,9 +114,9 @@ def longest(dataset: str, level: int) -> int:
 def solution_steps(problem: Problem) -> list[str]:
     """Return the right solution, one string per step. A policy writes the steps with blank lines between them."""
     values = problem.values()
-    last = len(problem.operations) - 1
+    last_index = len(problem.operations) - 1
     return [
-        render_step(index, values[index], operation, values[index + 1], index == last)
+        render_step(index, values[index], operation, values[index + 1], index == last_index)
         for index, operation in enumerate(problem.operations)
     ]
 

@@ -73,8 +73,8 @@ class ShepherdPRM(TransformersPRM):
     def prefix_text(self, question: str, steps: Sequence[str]) -> str:
         """Return the question and the steps, each except the last with its tag; or the chat up to the last answer."""
         if self.markers == "turns":
-            first, *later = [step.strip() for step in steps] or [""]
-            messages = [{"role": "user", "content": f"{question} {first}".strip()}]
+            first_step, *later = [step.strip() for step in steps] or [""]
+            messages = [{"role": "user", "content": f"{question} {first_step}".strip()}]
             for step in later:
                 messages += [{"role": "assistant", "content": self.plus}, {"role": "user", "content": step}]
             return chat_text(self.tokenizer, messages)
@@ -136,8 +136,8 @@ def language_model(prm: TransformersPRM) -> Any:
 def answer_token(tokenizer: PreTrainedTokenizerBase, text: str) -> int | None:
     """Return the last token of a text, if it is the whole text apart from a leading space; None otherwise."""
     ids = tokenizer(text, add_special_tokens=False)["input_ids"]
-    last = tokenizer.decode(ids[-1:], clean_up_tokenization_spaces=False)
-    return int(ids[-1]) if ids and str(last).strip(" ") == text.strip(" ") else None
+    last_text = tokenizer.decode(ids[-1:], clean_up_tokenization_spaces=False)
+    return int(ids[-1]) if ids and str(last_text).strip(" ") == text.strip(" ") else None
 
 
 def answer_head(model: Any, tokens: Sequence[int], prm: TransformersPRM) -> torch.nn.Linear:

@@ -94,14 +94,14 @@ class TokenClassifierPRM(TransformersPRM):
         """Return what the model reads of a prefix, without the marker."""
         cut = "" if self.tokenized == "whole" else _CUT
         separator = self.marker if self.separator is None else self.separator
-        between, whole = f"{cut}{separator}{cut}", [f"{cut}{step}{cut}" for step in steps]
+        between, marked_steps = f"{cut}{separator}{cut}", [f"{cut}{step}{cut}" for step in steps]
         if self.tokenized == "lines":
-            whole = [step.replace("\n", f"{cut}\n{cut}") for step in whole]
+            marked_steps = [step.replace("\n", f"{cut}\n{cut}") for step in marked_steps]
             # The marker of the bare question is its separator.
             question, cut = (f"{question}{separator}", cut) if steps else (question, "")
         if self.template == NATIVE:
-            return self._turns(question, between.join(whole)) + cut
-        return filled(self.template, question, whole, between) + cut
+            return self._turns(question, between.join(marked_steps)) + cut
+        return filled(self.template, question, marked_steps, between) + cut
 
     def _turns(self, question: str, solution: str) -> str:
         """The chat, up to where the assistant's message goes on behind the solution."""
@@ -115,8 +115,8 @@ class TokenClassifierPRM(TransformersPRM):
             return ids
         if self.template != NATIVE and self.tokenizer.bos_token_id is not None:
             ids.append(self.tokenizer.bos_token_id)
-        for part in filter(None, text.split(_CUT)):
-            ids += self.tokenizer(part, add_special_tokens=False, verbose=False)["input_ids"]
+        for piece in filter(None, text.split(_CUT)):
+            ids += self.tokenizer(piece, add_special_tokens=False, verbose=False)["input_ids"]
         return ids
 
     def log_odds(self, head: torch.Tensor) -> torch.Tensor:
@@ -156,13 +156,13 @@ class TokenClassifierPRM(TransformersPRM):
             )
         if self.head:
             heads = self._of_head("pt", lambda weights, name: weights.get_tensor(name).float())
-            for needed, head in zip((model.score.weight, model.score.bias), heads, strict=True):
-                if needed.shape != head.shape:
+            for model_weight, head in zip((model.score.weight, model.score.bias), heads, strict=True):
+                if model_weight.shape != head.shape:
                     raise PluginFailedError(
                         f"The head {self.head} has the shape {list(head.shape)}, and {self.checkpoint} needs "
-                        f"{list(needed.shape)}. It was fitted to another language model."
+                        f"{list(model_weight.shape)}. It was fitted to another language model."
                     )
-                needed.data = head
+                model_weight.data = head
         return model.base_model, model.score
 
     def load_classifier(self) -> Any:
@@ -211,9 +211,9 @@ class TokenClassifierPRM(TransformersPRM):
     def _names(self) -> list[str]:
         """The names of the outputs. Those of a `head` have none of their own."""
         if not self.head:
-            named = self._config.get("id2label") or {}
-            count = len(named) or int(self._config.get("num_labels") or 2)
-            return [str(named.get(str(index), f"LABEL_{index}")) for index in range(count)]
+            labels = self._config.get("id2label") or {}
+            count = len(labels) or int(self._config.get("num_labels") or 2)
+            return [str(labels.get(str(index), f"LABEL_{index}")) for index in range(count)]
         (outputs, *_), _ = self._of_head("numpy", lambda weights, name: weights.get_slice(name).get_shape())
         return [f"LABEL_{index}" for index in range(outputs)]
 

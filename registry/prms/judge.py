@@ -166,7 +166,7 @@ class JudgePRM(TransformersPRM):
                 "leave out calibrators that read hidden states or fine-tune the PRM."
             )
         model = language_model(self)
-        return model.base_model, answer_head(model, [token for part in self._answers for token in part], self)
+        return model.base_model, answer_head(model, [token for tokens in self._answers for token in tokens], self)
 
     def score_batch(self, requests: Sequence[ScoringRequest]) -> list[list[PrefixScores]]:
         """Score several questions together; see :meth:`prmcal.PRM.score_batch`.
@@ -177,13 +177,13 @@ class JudgePRM(TransformersPRM):
             return super().score_batch(requests)
 
         def texts_of(request: ScoringRequest, steps: tuple[str, ...]) -> list[str]:
-            read = map(self.read_steps, request.prefixes(steps))
-            return [filled(self.template, request.question, prefix) for prefix in read]
+            read_prefixes = map(self.read_steps, request.prefixes(steps))
+            return [filled(self.template, request.question, prefix) for prefix in read_prefixes]
 
         texts = [[texts_of(request, steps) for steps in request.trajectories] for request in requests]
-        distinct = list(dict.fromkeys(text for part in texts for prefixes in part for text in prefixes))
+        distinct = list(dict.fromkeys(text for solutions in texts for prefixes in solutions for text in prefixes))
         answers = dict(zip(distinct, self._server.answers(distinct), strict=True))
-        return [[_scores(answers[text] for text in prefixes) for prefixes in part] for part in texts]
+        return [[_scores(answers[text] for text in prefixes) for prefixes in solutions] for solutions in texts]
 
     @property
     def form(self) -> TransformersPRM | None:
@@ -277,7 +277,7 @@ class JudgeServer(Served):
                 "model, or a 'checkpoint' in place of the server, which runs on this machine."
             )
         left_over = max(1 - sum(map(np.exp, logprobs.values())), _LEAST)
-        most = min(*logprobs.values(), np.log(left_over))
+        bound = min(*logprobs.values(), np.log(left_over))
         yes, no = (
             [value for token, value in logprobs.items() if token.strip(" ") in {word.strip(" ") for word in words}]
             for words in (right, wrong)
@@ -289,7 +289,7 @@ class JudgeServer(Served):
                 f"tokens are {', '.join(map(repr, likely))}. Set 'right' and 'wrong' "
                 "to its words, ask for these words in 'template', or turn thoughts off with 'fields'."
             )
-        return float(np.logaddexp.reduce(yes or [most]) - np.logaddexp.reduce(no or [most]))
+        return float(np.logaddexp.reduce(yes or [bound]) - np.logaddexp.reduce(no or [bound]))
 
 
 def _first_token(logprobs: Mapping[str, Any] | None) -> dict[str, float]:

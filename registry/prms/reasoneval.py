@@ -48,7 +48,7 @@ class ReasonEvalPRM(TransformersPRM):
 
     def prefix_text(self, question: str, steps: Sequence[str]) -> str:
         """Return the prompt and the steps, with a separator behind each."""
-        return "".join(part + self._separator for part in (PROMPT.format(question=question), *steps))
+        return "".join(piece + self._separator for piece in (PROMPT.format(question=question), *steps))
 
     def tokenize(self, text: str) -> list[int]:
         """Return the token ids without the separators, up to where the score is read."""

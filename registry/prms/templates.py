@@ -45,8 +45,8 @@ def check_template(template: str) -> None:
     """Raise InvalidArgumentsError if a template cannot be filled in, or leaves out the question or a step."""
     question, steps = _PROBE
     text = filled(template, question, steps)
-    for name, part in (("the question", question), *(("a step", step) for step in steps)):
-        if part not in text:
+    for name, needed_text in (("the question", question), *(("a step", step) for step in steps)):
+        if needed_text not in text:
             raise InvalidArgumentsError(
                 f"The 'template' of the PRM leaves out {name}. Write {{{{ question }}}}, and {{{{ solution }}}} or "
                 "a loop over 'steps'."

@@ -77,12 +77,12 @@ def subtree(tree: TokenTree, sequences: Ints) -> tuple[Ints, TokenTree]:
     The array has the nodes of the part in the whole tree, ascending, of shape (nodes of the part,), int64. `leaves[i]`
     of the part belongs to the sequence `sequences[i]`.
     """
-    needed = np.zeros(len(tree), dtype=np.bool_)
-    needed[tree.leaves[sequences]] = True
+    is_needed = np.zeros(len(tree), dtype=np.bool_)
+    is_needed[tree.leaves[sequences]] = True
     for node in range(len(tree) - 1, -1, -1):
-        if needed[node] and tree.parents[node] != ROOT:
-            needed[tree.parents[node]] = True
-    nodes = np.flatnonzero(needed)
+        if is_needed[node] and tree.parents[node] != ROOT:
+            is_needed[tree.parents[node]] = True
+    nodes = np.flatnonzero(is_needed)
     parents, leaves = renumbered(nodes, tree.parents[nodes], tree.leaves[sequences])
     return nodes, TokenTree(tree.input_ids[nodes], tree.position_ids[nodes], parents, leaves)
 
@@ -101,12 +101,12 @@ def token_tree_size(sequences: Sequence[Sequence[int]]) -> int:
     )
 
 
-def shared_length(first: Sequence[int], second: Sequence[int]) -> int:
+def shared_length(left: Sequence[int], right: Sequence[int]) -> int:
     """Return the length of the longest common beginning of two sequences of the same type."""
-    shared, end = 0, min(len(first), len(second))
+    shared, end = 0, min(len(left), len(right))
     while shared < end:  # Bisection over slices is much faster than a loop over tokens.
         middle = (shared + end + 1) // 2
-        if first[shared:middle] == second[shared:middle]:
+        if left[shared:middle] == right[shared:middle]:
             shared = middle
         else:
             end = middle - 1
@@ -161,10 +161,10 @@ def collate_token_trees(
         input_ids[row, :size] = tree.input_ids
         position_ids[row, :size] = tree.position_ids
         place[row, :size], end[row, :size] = depth_first(tree.parents)
-    first, behind = (torch.from_numpy(values).to(device)[:, None] for values in (place, end))
-    node = first.transpose(1, 2)
+    places, ends = (torch.from_numpy(values).to(device)[:, None] for values in (place, end))
+    node = places.transpose(1, 2)
     attention_mask = torch.zeros((len(trees), longest, longest), dtype=dtype, device=device)
-    attention_mask.masked_fill_((node < first) | (node >= behind), torch.finfo(dtype).min)
+    attention_mask.masked_fill_((node < places) | (node >= ends), torch.finfo(dtype).min)
     return {
         "input_ids": torch.from_numpy(input_ids).to(device),
         "position_ids": torch.from_numpy(position_ids).to(device),
@@ -235,11 +235,11 @@ def batch_by_size(sizes: Sequence[int], batch_tokens: int, least_share: float = 
     return batches
 
 
-def whole_sequences(read: Sequence[tuple[int, ...]]) -> Mapping[tuple[int, ...], tuple[int, ...]]:
+def whole_sequences(sequences: Sequence[tuple[int, ...]]) -> Mapping[tuple[int, ...], tuple[int, ...]]:
     """Map each sequence to one that begins with it and is not the beginning of another. One pass computes both."""
-    ordered = sorted(set(read), reverse=True)
-    whole = {ordered[0]: ordered[0]}
+    ordered = sorted(set(sequences), reverse=True)
+    longest = {ordered[0]: ordered[0]}
     # In this order, sequences that begin with another one come right before it.
     for longer, shorter in pairwise(ordered):
-        whole[shorter] = whole[longer] if longer[: len(shorter)] == shorter else shorter
-    return whole
+        longest[shorter] = longest[longer] if longer[: len(shorter)] == shorter else shorter
+    return longest

@@ -79,7 +79,7 @@ class TokenPRM(PRM):
             {(number, steps) for number, request in enumerate(requests) for steps in request.trajectories}
         )
         prefix_ids = cache(self.prefix_ids)
-        trajectories = [self._read(requests[number], steps, prefix_ids) for number, steps in distinct]
+        trajectories = [self._tokenized(requests[number], steps, prefix_ids) for number, steps in distinct]
         scores = {
             key: _prefix_scores(trajectory, values)
             for key, trajectory, values in zip(distinct, trajectories, self._log_odds_of(trajectories), strict=True)
@@ -109,7 +109,7 @@ class TokenPRM(PRM):
         """Return the steps of a prefix that the PRM reads: without thoughts, those behind the thought."""
         return steps if self.read_thoughts else split_steps(behind_thought(join_steps(steps)))
 
-    def _read(
+    def _tokenized(
         self,
         request: ScoringRequest,
         steps: tuple[str, ...],

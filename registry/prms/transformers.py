@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
 
-def _halves(whole: Any) -> list[Any]:
-    middle = len(whole) // 2
-    return [whole[:middle], whole[middle:]] if middle else []
+def _halves(sequences: Any) -> list[Any]:
+    middle = len(sequences) // 2
+    return [sequences[:middle], sequences[middle:]] if middle else []
 
 
 @dataclass(eq=False)
@@ -185,8 +185,8 @@ class TransformersPRM(TokenPRM):
 
         trunk, head = self.load_model()
         self._check_window(trunk)
-        *_, last = trunk.parameters()
-        return trunk.eval(), move_to(head.float(), last.device).eval()
+        *_, last_weight = trunk.parameters()
+        return trunk.eval(), move_to(head.float(), last_weight.device).eval()
 
     def hidden_states(self, requests: Sequence[ScoringRequest]) -> list[HiddenStates]:
         """Return the last layer's states at every token of every prefix, one forest per request."""
@@ -197,17 +197,17 @@ class TransformersPRM(TokenPRM):
         from prmcal.registry.models.memory import in_halves
 
         width = int(getattr(self.modules[0].config, "hidden_size", 0))
-        read = [self._read(request, steps, self.prefix_ids) for steps in request.trajectories]
-        sequences = [ids for trajectory in read for ids in trajectory.sequences]
+        trajectories = [self._tokenized(request, steps, self.prefix_ids) for steps in request.trajectories]
+        sequences = [ids for trajectory in trajectories for ids in trajectory.sequences]
         tree = token_tree.build_token_tree(sequences)
         states = HiddenStates(
             np.empty((len(tree), width), np.float32), tree.parents, tree.leaves, np.empty(len(tree.leaves))
         )
         # The mask of a pass takes the square of its largest tree, so a large tree is read in pieces.
-        ends = np.cumsum([len(trajectory.sequences) for trajectory in read])
+        ends = np.cumsum([len(trajectory.sequences) for trajectory in trajectories])
         pieces: list[Ints] = []
-        for (piece,) in token_tree.pack_trajectories(read, self.batch_tokens, 1):
-            rows = [np.arange(ends[i] - len(read[i].sequences), ends[i]) for i in piece]
+        for (piece,) in token_tree.pack_trajectories(trajectories, self.batch_tokens, 1):
+            rows = [np.arange(ends[i] - len(trajectories[i].sequences), ends[i]) for i in piece]
             pieces.append(np.concatenate(rows))
         pieces = [rows for rows in pieces if len(rows)]
         sizes = [len(token_tree.subtree(tree, rows)[1]) for rows in pieces]
@@ -282,9 +282,9 @@ class TransformersPRM(TokenPRM):
         import torch
 
         head = self.modules[1]
-        parts = [token_tree.subtree(tree, rows) for rows in pieces]
+        subtrees = [token_tree.subtree(tree, rows) for rows in pieces]
         with torch.inference_mode():
-            hidden = self._hidden([part for _, part in parts]).float()
-            for rows, (nodes, part), own_hidden in zip(pieces, parts, hidden, strict=True):
-                states.states[nodes] = own_hidden[: len(part)].cpu().numpy()
-                states.logit[rows] = self.log_odds(head(own_hidden[part.leaves])).cpu().numpy()
+            hidden = self._hidden([subtree for _, subtree in subtrees]).float()
+            for rows, (nodes, subtree), own_hidden in zip(pieces, subtrees, hidden, strict=True):
+                states.states[nodes] = own_hidden[: len(subtree)].cpu().numpy()
+                states.logit[rows] = self.log_odds(head(own_hidden[subtree.leaves])).cpu().numpy()

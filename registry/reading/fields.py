@@ -121,9 +121,9 @@ class FileFields:
         label = f"'{self.label or self.reference}'{self.labels.words}"
         is_field = self.answer and (self.answer_is_field or not self.solution_list or self.solution_list == self.answer)
         what = f"{answer} was" if is_field else "the answers were"
-        graded = "" if self.label else f", against which {what} graded"
+        comparison = "" if self.label else f", against which {what} graded"
         return (
-            f"Fields: question '{self.question}', solution {solution}, score {score}, label {label}{graded}."
+            f"Fields: question '{self.question}', solution {solution}, score {score}, label {label}{comparison}."
             f"{' A score is 1 - the first class of its step.' if self.scores_are_classes else ''}"
         )
 

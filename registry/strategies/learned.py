@@ -69,9 +69,9 @@ class LearnedStopping(SequentialRule):
         costs = -np.array(self.prices_)[:, None, None]
         picks, more, end = [np.zeros(())], [np.zeros(())], None
         for draw in range(states.shape[2] - 1, -1, -1):
-            terms, right = _terms(states[:, :, draw]), np.moveaxis(rights[:, :, draw], -1, 0)
-            picks.append(_coefficients(terms, right[1:] - right[0], weights, picks[-1]))
-            now = _picked(_values(terms, picks[-1][fold]), right)
+            terms, rights_of_draw = _terms(states[:, :, draw]), np.moveaxis(rights[:, :, draw], -1, 0)
+            picks.append(_coefficients(terms, rights_of_draw[1:] - rights_of_draw[0], weights, picks[-1]))
+            now = _picked(_values(terms, picks[-1][fold]), rights_of_draw)
             gain = np.zeros((len(costs), *now.shape)) if end is None else end - costs - now
             more.append(_coefficients(terms, gain, weights, more[-1]))
             end = now + np.where(_values(terms, more[-1][fold]) > 0, gain, 0.0)
@@ -83,10 +83,10 @@ class LearnedStopping(SequentialRule):
         states, rights = self._states_and_rights(replace(drawn, orders=drawn.orders[:, :draws]))
         terms = _terms(states.swapaxes(0, 1))
         places = [self.prices_.index(point) for point in points]
-        right = _picked(_values(terms, self.picks_[:draws]), rights.T)
+        rights_of_answer = _picked(_values(terms, self.picks_[:draws]), rights.T)
         stops = _values(terms, self.more_[:draws, places]) <= 0
         stops[:, -1] = True
-        return Outcome(np.argmax(stops, axis=1) + 1, right.T)
+        return Outcome(np.argmax(stops, axis=1) + 1, rights_of_answer.T)
 
     def _states_and_rights(self, drawn: Drawn) -> tuple[Floats, Floats]:
         """Return the states, and whether best, vote and weighted vote are right, both of shape (orders, N, ...)."""

@@ -77,16 +77,16 @@ def right_if_best(scores: Floats, correct: Bools, orders: Ints) -> Floats:
     too long for the PRM, ranks last. Trajectories with equal scores are equally likely to be chosen.
     """
     ranks = np.unique(np.where(np.isnan(scores), -np.inf, scores), return_inverse=True)[1]
-    best, right, tied = np.full(len(orders), -1), np.zeros(len(orders)), np.zeros(len(orders))
+    best, right_sum, tied_count = np.full(len(orders), -1), np.zeros(len(orders)), np.zeros(len(orders))
     shares = np.empty(orders.shape[::-1])
     for draw, trajectories in enumerate(orders.T):
         rank = ranks[trajectories]
         # What is better than the best so far begins anew, and what is as good joins.
         before, joins = rank <= best, rank >= best
-        right = right * before + joins * correct[trajectories]
-        tied = tied * before + joins
+        right_sum = right_sum * before + joins * correct[trajectories]
+        tied_count = tied_count * before + joins
         best = np.maximum(best, rank)
-        shares[draw] = right / tied
+        shares[draw] = right_sum / tied_count
     return shares.T
 
 
@@ -143,5 +143,5 @@ def right_of_answers(answers: Ints, correct: Bools) -> Floats:
     """
     voting = answers[answers >= 0]
     cast = np.bincount(voting, minlength=1)
-    right = np.bincount(voting, correct[answers >= 0], minlength=1)
-    return np.asarray(right / np.maximum(cast, 1), dtype=np.float64)
+    right_counts = np.bincount(voting, correct[answers >= 0], minlength=1)
+    return np.asarray(right_counts / np.maximum(cast, 1), dtype=np.float64)

@@ -206,7 +206,7 @@ class SafeChoice(PoolStrategy):
 
     def answer(self, pool: Pool, setting: Setting) -> Answered:
         """Return the results of the chosen rule; see :meth:`prmcal.PoolStrategy.answer`."""
-        rule = self.chosen(setting)
+        rule = self.chosen_rule(setting)
         return rule.strategy.answer(pool, rule.setting)
 
     def sweep(self, pool: Pool, setting: Setting) -> tuple[Answered, ...]:
@@ -217,15 +217,15 @@ class SafeChoice(PoolStrategy):
 
     def needed(self, pool: Pool, drawn: Ints, setting: Setting) -> Ints:
         """Return what the chosen rule needs; see :meth:`prmcal.PoolStrategy.needed`."""
-        rule = self.chosen(setting)
+        rule = self.chosen_rule(setting)
         return rule.strategy.needed(pool, drawn, rule.setting)
 
     def choose(self, pool: Pool, setting: Setting) -> int:
         """Return the answer of the chosen rule; see :meth:`prmcal.PoolStrategy.choose`."""
-        rule = self.chosen(setting)
+        rule = self.chosen_rule(setting)
         return rule.strategy.choose(pool, rule.setting)
 
-    def chosen(self, setting: Setting) -> Rule:
+    def chosen_rule(self, setting: Setting) -> Rule:
         """Return the rule that is used with a budget."""
         return self.rules_[self.candidates_.best(self.safe_, self._budget(setting))]
 

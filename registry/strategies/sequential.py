@@ -53,8 +53,8 @@ class Drawn:
 
     def first_right(self) -> Ints:
         """Return how many trajectories are drawn before the first right one, of shape (orders,); N if none is."""
-        right = self.pool.correct[self.question][self.orders]
-        return np.where(right.any(axis=1), right.argmax(axis=1), self.orders.shape[1])
+        is_right = self.pool.correct[self.question][self.orders]
+        return np.where(is_right.any(axis=1), is_right.argmax(axis=1), self.orders.shape[1])
 
     def right_if_best(self) -> Floats:
         """Return whether the best-scored of the first 1, 2, ..., N is right; see :func:`right_if_best`."""

@@ -81,26 +81,26 @@ def _majority(answers: Ints, correct: Bools, count: int) -> float:
     return min(total, 1.0)
 
 
-def _shared_wins(other_sizes: list[tuple[int, bool]], votes: int, others: int, log_ways: float) -> float:
+def _shared_wins(other_sizes: list[tuple[int, bool]], votes: int, other_draws: int, log_ways: float) -> float:
     """The number of ways to draw `others` other trajectories so that no answer has more than `votes` votes.
 
     Each way is divided by its number of winners. `ways[ties, drawn]` holds scaled counts, since binomials overflow.
     """
-    ways = np.zeros((others // votes + 1, others + 1))
+    ways = np.zeros((other_draws // votes + 1, other_draws + 1))
     ways[0, 0] = 1.0
     for size, has_votes in other_sizes:
-        most_drawn = min(size, others, votes - 1 if has_votes else size)
+        most_drawn = min(size, other_draws, votes - 1 if has_votes else size)
         combinations = comb(size, np.arange(most_drawn + 1))
         new_ways = np.zeros_like(ways)
-        for drawn, combination in enumerate(combinations):
-            new_ways[:, drawn:] += combination * ways[:, : others + 1 - drawn]
-        if has_votes and size >= votes and others >= votes:
-            new_ways[1:, votes:] += comb(size, votes) * ways[:-1, : others + 1 - votes]
+        for more_draws, combination in enumerate(combinations):
+            new_ways[:, more_draws:] += combination * ways[:, : other_draws + 1 - more_draws]
+        if has_votes and size >= votes and other_draws >= votes:
+            new_ways[1:, votes:] += comb(size, votes) * ways[:-1, : other_draws + 1 - votes]
         scale = new_ways.max()
         if scale == 0.0:
             return 0.0
         ways, log_ways = new_ways / scale, log_ways + float(np.log(scale))
-    shares = ways[:, others] / np.arange(1, len(ways) + 1)
+    shares = ways[:, other_draws] / np.arange(1, len(ways) + 1)
     return float(shares.sum() * np.exp(log_ways))
 
 

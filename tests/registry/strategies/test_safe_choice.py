@@ -40,7 +40,7 @@ def test_scores_that_mislead_leave_one_sample() -> None:
 def test_good_scores_are_used_and_the_results_are_those_of_the_chosen_rule() -> None:
     known, new = pool(1, 3.0), pool(2, 3.0)
     strategy = tuned(known)
-    rule = strategy.chosen(Setting(8))
+    rule = strategy.chosen_rule(Setting(8))
     found = strategy.answer(new, Setting(8))
     assert found.accuracy.mean() > new.correct.mean() + 0.2
     assert np.array_equal(found.accuracy, rule.strategy.answer(new, rule.setting).accuracy)
@@ -57,7 +57,7 @@ def test_a_smaller_budget_is_never_exceeded_on_the_questions_that_chose() -> Non
     strategy = tuned(pool(3, 3.0))
     half = strategy.candidates_
     for budget in (1, 2, 4, 8):
-        assert half.cost[strategy.rules_.index(strategy.chosen(Setting(budget)))] <= budget
+        assert half.cost[strategy.rules_.index(strategy.chosen_rule(Setting(budget)))] <= budget
 
 
 @pytest.mark.parametrize("questions", [1, 2, 3])
