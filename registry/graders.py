@@ -24,7 +24,7 @@ class _EachAnswer(Grader):
     """A grader that compares one answer at a time. Without an answer, nothing is compared."""
 
     def grade(self, requests: Sequence[GradingRequest]) -> list[Graded]:
-        """Return what it says of each answer; see :meth:`prmcal.Grader.grade`."""
+        """Grade each answer; see :meth:`prmcal.Grader.grade`."""
         return [
             Graded("unparsed") if request.answer is None else self.compare(request.answer, request.question)
             for request in requests
@@ -109,7 +109,7 @@ class FunctionGrader(Grader):
         return {**super().identity(), "source": source_hash(self._function)}
 
     def grade(self, requests: Sequence[GradingRequest]) -> list[Graded]:
-        """Return what the function says of each answer; see :meth:`prmcal.Grader.grade`."""
+        """Grade each answer by the function; see :meth:`prmcal.Grader.grade`."""
         return [self._grade(request) for request in requests]
 
     def _grade(self, request: GradingRequest) -> Graded:
@@ -152,7 +152,7 @@ class JudgeGrader(Grader):
     """The model: arguments of the PRM `judge`, such as `checkpoint` for a model on this machine, or `base_url` and
     `model` for one on a server."""
     template: str = _TEMPLATE
-    """What it is asked, as Jinja text with `question` (the problem with its reference) and `solution` (the answer)."""
+    """The prompt, as Jinja text with `question` (the problem with its reference) and `solution` (the answer)."""
     undecided_only: bool = False
     """Whether it is asked only where the first grader could not decide."""
 
@@ -166,7 +166,7 @@ class JudgeGrader(Grader):
         self._judge.check_arguments()
 
     def identity(self) -> dict[str, Any]:
-        """Return the identity: the model, what it is asked, and when."""
+        """Return the identity: the model, its prompt, and whether it grades undecided answers only."""
         return {**super().identity(), "arguments": {"undecided_only": self.undecided_only}} | {
             "judge": self._judge.identity()
         }
@@ -176,7 +176,7 @@ class JudgeGrader(Grader):
         return super().problems(solution_counts) + self._judge.problems(solution_counts)
 
     def grade(self, requests: Sequence[GradingRequest]) -> list[Graded]:
-        """Return what the model says of each answer; see :meth:`prmcal.Grader.grade`."""
+        """Grade each answer by the model; see :meth:`prmcal.Grader.grade`."""
         answered_requests = [request for request in requests if request.answer is not None]
         scores = self._judge.score_batch(
             [

@@ -98,7 +98,7 @@ def file_hash(path: str) -> str:
 
 
 def user_cache() -> Path:
-    """Return the folder in which prmcal keeps what it can make again, or ask for again, for this user."""
+    """Return the folder for files of this user that prmcal can make or ask for again."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "prmcal"
 
 

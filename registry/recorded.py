@@ -72,7 +72,7 @@ class _Recorded(Plugin):
                 )
 
     def identity(self) -> dict[str, Any]:
-        """Return the identity, with a hash of what is read of the recording in place of the way to read it.
+        """Return the identity, with a hash of the content of the recording in place of the arguments that read it.
 
         Reference answers in the same file do not change it. If the recording cannot be read, its bytes stand for it.
         """
@@ -91,7 +91,7 @@ class _Recorded(Plugin):
 
     @abstractmethod
     def _replayed(self, question: RecordedQuestion) -> Any:
-        """Return what the plugin replays of a question, as JSON data."""
+        """Return the recorded results of a question, as JSON data."""
 
 
 @dataclass(eq=False)
@@ -123,7 +123,7 @@ class RecordedLLM(_Recorded, LLM):
     """The share from which on a solution counts as right, if the recording has shares or rewards."""
 
     def problems(self, solution_counts: Mapping[str, int]) -> list[PrmcalError]:
-        """Return also what the recording lacks of the first question that it lacks something of."""
+        """Return also the error of the first question that the recording lacks, or has too few completions of."""
         calls = (partial(self.generate, [Prefix(text)], n, Sampling(), 0) for text, n in solution_counts.items())
         lacks = next(filter(None, map(errors_of, calls)), [])
         return super().problems(solution_counts) + lacks

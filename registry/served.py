@@ -68,7 +68,7 @@ class ServerClient:
     def ask(
         self, requests: Sequence[Mapping[str, Any]], read: "Callable[[httpx2.Response, Mapping[str, Any]], T]"
     ) -> list[T]:
-        """Return what is read from the reply to each request, a JSON body, in the order of the requests.
+        """Send requests, which are JSON bodies, and return the results of `read`, in the order of the requests.
 
         `read` is called with a reply of status 200, or a refusal that is understood, and its request. If it raises
         IncompleteReplyError, the request is sent again. Raises a NoAnswerError if a request fails for longer than the

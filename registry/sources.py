@@ -49,7 +49,7 @@ class _Module(NamedTuple):
 
 
 def source_hash(code: type | Callable[..., Any]) -> str:
-    """Hash the code that decides what a class or a function outside prmcal does. Return 16 hexadecimal digits.
+    """Hash the code of a class or a function outside prmcal, with its imports. Return 16 hexadecimal digits.
 
     They do not depend on the place of the files. Raises an InvalidPluginError if it is not in a file, or a local module
     is not valid Python.
@@ -144,7 +144,7 @@ def _find(name: str, beside: Path) -> Iterator[_Module]:
 
 
 def _code_and_imports(module: _Module) -> tuple[str, tuple[str, ...]]:
-    """Return the code of a module without comments and docstrings, and the names of what it imports."""
+    """Return the code of a module without comments and docstrings, and the names of its imports."""
     try:
         return _parsed(module.path.read_bytes())
     except (OSError, SyntaxError, ValueError, RecursionError) as error:
@@ -206,7 +206,7 @@ def arguments_model(cls: type) -> type[BaseModel]:
 
 
 def documented_arguments(cls: type) -> dict[str, str]:
-    """Return what a class and its bases say about each constructor argument in the texts below fields."""
+    """Return the texts below the fields of a class and its bases, by the constructor argument."""
     texts: dict[str, str] = {}
     for base in reversed(cls.__mro__):
         texts |= _texts_below_fields(base)
@@ -269,7 +269,7 @@ def _parameters(cls: type) -> list[inspect.Parameter]:
 
 
 def _rule(field: FieldInfo, error: ValidationError) -> str:
-    """Return what the first argument of an error must be, in the words of its description or of pydantic."""
+    """Return the rule for the first argument of an error, in the words of its description or of pydantic."""
     if field.description:
         return f"must be {field.description}"
     errors = error.errors()

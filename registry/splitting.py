@@ -110,7 +110,7 @@ def split_text(text: str, splitting: StepSplitting, thinking: bool, count: Count
 
 
 def _thoughts_and_texts(text: str, thinking: bool) -> Iterator[tuple[str, bool]]:
-    """Yield the thoughts of a text, with their tags, and what is between them. The flag tells thoughts."""
+    """Yield the thoughts of a text, with their tags, and the texts between them. The flag tells thoughts."""
     while text:
         if thinking:
             thought, end, remaining = text.partition(THOUGHT_ENDS)

@@ -66,7 +66,7 @@ def beta_mixture_quantiles(means: Floats, weights: Floats, size: float, levels: 
 
 @dataclass(eq=False)
 class Ensemble(HeadCalibrator):
-    """Train many heads on the hidden state, and weigh them for each prefix by what they predict.
+    """Train many heads on the hidden state, and weigh them for each prefix by their predictions.
 
     First, heads LayerNorm, Linear, GELU, Linear are trained on the counts k of n of most of the calibration questions.
     They differ in their initial weights and in the questions that they see. Then the heads stay as they are, and a

@@ -1,4 +1,4 @@
-"""The base of the calibrators with a head on hidden states: what they read, and how they predict any level."""
+"""The base of the calibrators with a head on hidden states: their inputs, and their predictions at any level."""
 
 from abc import abstractmethod
 from collections.abc import Sequence

@@ -68,7 +68,7 @@ def checks_of(plugin_: Plugin) -> tuple[Check, ...]:
 
 
 def _checks_of(plugin_: Plugin) -> tuple[tuple[Check, ...], tuple[Check, ...]]:
-    """Return the checks of what the class of a plugin declares, and all others."""
+    """Return the checks of the declarations of the class of a plugin, and all others."""
     for contract, (declarations, checks) in _CHECKS.items():
         if isinstance(plugin_, contract):
             return plugin.DECLARATIONS + declarations, plugin.CHECKS + checks
@@ -94,7 +94,7 @@ def run_checks(plugin_: Plugin) -> list[CheckResult]:
 
 
 def check_build(build: Callable[[], Plugin], cls: type[Plugin]) -> Plugin | CheckResult:
-    """Build a plugin. Return a failed result if its constructor raises what is no fault of the given arguments.
+    """Build a plugin. Return a failed result if its constructor raises an error that the arguments did not cause.
 
     Raises a PrmcalError if the arguments are wrong.
     """

@@ -259,7 +259,7 @@ def check_inputs_are_not_changed(plugin: Calibrator) -> None:
 
 
 def check_rows_are_independent(plugin: Calibrator) -> None:
-    """The reward of a prefix does not depend on what else is predicted with it."""
+    """The reward of a prefix does not depend on the other prefixes of a call."""
     fitted = fitted_to(plugin, calibration_data(plugin))
     features = calibration_data(plugin, 20, seed=1).features
     together = predicted_twice_by(fitted, features)

@@ -35,7 +35,7 @@ def _rows(seed: int = 0, levels: bool = True) -> metric.PrefixRows:
 
 
 def _value(plugin: metric.Metric, rows: metric.PrefixRows) -> float | None:
-    """The value, after a check of what the metric returns."""
+    """The value, after a check of the result of the metric."""
     measurement: Any = plugin.measure(rows)
     if measurement is None:
         return None

@@ -192,6 +192,6 @@ DECLARATIONS = (
     check_arguments_are_stored,
     check_methods_take_the_arguments_of_the_contract,
 )
-"""The checks of what the class declares. If one of them fails, the others would fail for a reason that misleads."""
+"""The checks of the declarations of a class. If one of them fails, the others would fail for misleading reasons."""
 
 CHECKS = further_checks(globals(), DECLARATIONS)

@@ -170,7 +170,7 @@ _PUBLISHED_TOLERANCE = 0.03
 
 
 def published_examples() -> list[dict[str, Any]]:
-    """Return the examples of published.yaml: what a plugin with a checkpoint should give as rewards of some steps."""
+    """Return the examples of published.yaml: rewards of some steps that a plugin with a checkpoint should give."""
     import yaml
 
     text = Path(__file__).with_name("published.yaml").read_text(encoding="utf-8")

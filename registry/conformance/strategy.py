@@ -43,7 +43,7 @@ def _step_scores(scores: Floats, bare: Floats, random: np.random.Generator) -> F
 
 
 def _pool(plugin: PoolStrategy, arrays: dict[str, NDArray[Any]]) -> Pool:
-    """A pool with only what the strategy declares. The next strategy reads it too, so none may write to it."""
+    """A pool with only the declared arrays. The next strategy reads it too, so none may write to it."""
     for values in arrays.values():
         values.flags.writeable = False
     declared: dict[str, Any] = {name: arrays[name] for name in READS if name in plugin.reads}
@@ -79,7 +79,7 @@ def check_reads_are_known(plugin: Strategy) -> None:
 
 
 def check_the_same_pool_gives_the_same_answer(plugin: PoolStrategy) -> None:
-    """It works on a pool with only what it declares, and a second call gives the same result."""
+    """It works on a pool with only the declared arrays, and a second call gives the same result."""
     first, second = _answer(plugin, _arrays()), _answer(plugin, _arrays())
     same = np.array_equal(first.accuracy, second.accuracy) and np.array_equal(first.samples, second.samples)
     expect(same, "answer() must return the")

@@ -23,7 +23,7 @@ class GradingRequest:
 
 @dataclass(frozen=True, slots=True)
 class Graded:
-    """What a grader says of a solution."""
+    """The verdict of a grader on a solution."""
 
     verdict: Verdict
     probability: float = math.nan
@@ -42,7 +42,7 @@ class Grader(Plugin, ABC):
 
     @abstractmethod
     def grade(self, requests: Sequence[GradingRequest]) -> list[Graded]:
-        """Return what it says of each solution, in their order."""
+        """Return the verdict on each solution, in their order."""
 
     def close(self) -> None:
         """Free the model's memory, if it has one."""

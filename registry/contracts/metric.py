@@ -1,4 +1,4 @@
-"""The contract of a calibration metric: the prefixes that it reads, and what it measures of them."""
+"""The contract of a calibration metric: the prefixes that it reads, and the forms of its result."""
 
 import inspect
 from abc import ABC, abstractmethod

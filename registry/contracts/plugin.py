@@ -56,7 +56,7 @@ class Plugin:
         """
 
     def problems(self, solution_counts: Mapping[str, int]) -> list[PrmcalError]:
-        """Return what would make its cells fail, each with what to do about it, without loading a model.
+        """Return the problems that would make its cells fail, each with advice, without loading a model.
 
         `prmcal plan`, `prmcal doctor` and `prmcal run` ask for it before anything is sampled. In a run, its cells fail
         at once. Only a NoAnswerError is taken for something that may pass, so that the run goes on. Override it to look

@@ -1,4 +1,4 @@
-"""The pool: sampled, graded and scored trajectories, and what is known of them."""
+"""The pool: sampled, graded and scored trajectories."""
 
 from typing import Any, Literal, get_args
 
@@ -111,7 +111,7 @@ class Pool:
         )
 
     def has(self, name: Reads) -> bool:
-        """Return whether the pool has what a strategy may read under this name."""
+        """Return whether the pool has the array of this name."""
         return self._arrays[name] is not None
 
     def with_grades(self, correct: Bools) -> "Pool":

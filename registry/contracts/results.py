@@ -1,4 +1,4 @@
-"""Checks of what plugins return, by their contracts. Runs and the conformance checks share them.
+"""Checks of the results of plugins, by their contracts. Runs and the conformance checks share them.
 
 Each raises a FaultyPluginError that says what is wrong. The caller knows the plugin, which the message does not name.
 """

@@ -97,7 +97,7 @@ class PoolStrategy(Strategy):
         return self.targeted or type(self).sweep is not PoolStrategy.sweep
 
     def tune(self, pool: Pool, setting: Setting) -> None:
-        """Choose what is to be chosen from data. Nothing may ever be chosen from the pool that ``answer`` receives.
+        """Choose parameters, such as a threshold, from data. None may be chosen from the pool that ``answer`` receives.
 
         Parameters
         ----------

@@ -147,7 +147,7 @@ def _closing_braces(text: str) -> dict[int, int]:
 
 
 def _phrases(nouns: str, verbs: str = "") -> re.Pattern[str]:
-    """Return the pattern of what stands before an answer."""
+    """Return the pattern of the words before an answer."""
     return compiled(
         rf"(?i)(?:{nouns})[*_]*(?:\s+(?:to|of|for)\s[^.\n:]{{1,80}}?)?[*_]*\s*[*_]*"
         rf"(?:<VERBS>{verbs}|(?<=\*\*)\s*\n|(?<=\*\*\n)|(?<=\*\*\n\n))[*_]*\s*(?:(?:option|choice)\s+)?"

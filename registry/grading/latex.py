@@ -18,7 +18,7 @@ _STAGES = {
     for stage, pairs in TABLES["spellings"].items()
 }
 _WHOLE = {value: re.compile(words, re.IGNORECASE) for value, words in TABLES["whole"].items()}
-"""Whole answers in words, by what they are in mathematics."""
+"""Whole answers in words, by their form in mathematics."""
 
 _PLAIN_WORDS = frozenset({"and", "or", "pi", "sqrt", "infinity", *SIZES})
 _BASES = TABLES["words"]["bases"].split()

@@ -41,7 +41,7 @@ def same_option(answer: str, reference: str) -> bool | None:
 
 
 def _plain(text: str) -> str:
-    """Return a text without what stands around it in LaTeX and Markdown."""
+    """Return a text without the marks of LaTeX and Markdown around it."""
     text = re.sub(r"\\text\s*\{([^{}]*)\}", r"\1", without_wrappers(text))
     return re.sub(r"~|\\[ ,;]|\\q?quad", " ", text).strip(" .,$*")
 

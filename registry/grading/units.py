@@ -17,7 +17,7 @@ TABLES: dict[str, Any] = tomllib.loads(Path(__file__).with_name("tables.toml").r
 
 @dataclass(frozen=True)
 class Words:
-    """What the words behind a number say: a unit, a size that multiplies the number, and the words that are neither.
+    """The words behind a number: a unit, a size that multiplies the number, and the words that are neither.
 
     The unit is the power of each of its dimensions, in alphabetical order, and its size in the base units.
     """

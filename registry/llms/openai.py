@@ -276,7 +276,7 @@ class OpenAIChatLLM(ServedLLM):
     Mistral. With ``none`` the LLM can only write whole solutions: success rates by follow-ups and beam search fail."""
 
     def identity(self) -> dict[str, Any]:
-        """Return the identity: the model, and what it is asked. The server is not part of it."""
+        """Return the identity: the model and its prompt. The server is not part of it."""
         identity = super().identity()
         decisive = ("model", "weights", "system_prompt", "continues")
         identity["arguments"] = {name: identity["arguments"].get(name) for name in decisive}

@@ -130,7 +130,7 @@ class PromptFormat:
             )
 
     def identity(self) -> dict[str, Any]:
-        """Return what decides the prompts of an LLM besides its tokenizer, as JSON data for job keys.
+        """Return the identity of the prompts of an LLM without its tokenizer, as JSON data for job keys.
 
         It is the same on a machine without the tokenizer. For a given template it is the template's text and the prompt
         of a probe question, in which names stand for the tokenizer's special tokens. The model's own template is part
@@ -369,7 +369,7 @@ class ChatLLM(Templated):
         return [list(islice(completions, request.n)) for request in requests]
 
     def identity(self) -> dict[str, Any]:
-        """Return the identity: the weights, wherever they are stored, the prompt, and what else the texts depend on."""
+        """Return the identity: the weights, wherever they are stored, the prompt and the other arguments."""
         identity = super().identity()
         left_out = (*self.suits_machine, "checkpoint", "chat_template", "system_prompt", "few_shot")
         identity["arguments"] = {name: value for name, value in identity["arguments"].items() if name not in left_out}

@@ -144,7 +144,7 @@ def _read_prompts(model: PreTrainedModel, rows: Sequence[Row], pad_id: int) -> "
 
 @dataclass
 class _Memory:
-    """What a model has read: a cache with the prompt of every row, or with its later tokens, if rows share `prompts`.
+    """The cache of a model. It has the prompt of every row, or only its later tokens, if rows share `prompts`.
 
     `mask` (rows, tokens) is 0 at the padding of the tokens that are read first.
     """

@@ -91,7 +91,7 @@ class TokenClassifierPRM(TransformersPRM):
         return identity
 
     def prefix_text(self, question: str, steps: Sequence[str]) -> str:
-        """Return what the model reads of a prefix, without the marker."""
+        """Return the text of a prefix for the model, without the marker."""
         cut = "" if self.tokenized == "whole" else _CUT
         separator = self.marker if self.separator is None else self.separator
         between, marked_steps = f"{cut}{separator}{cut}", [f"{cut}{step}{cut}" for step in steps]
@@ -184,7 +184,7 @@ class TokenClassifierPRM(TransformersPRM):
         return self.head.endswith(".safetensors")
 
     def _of_head(self, framework: str, read: Callable[[Any, str], Any]) -> tuple[Any, Any]:
-        """Return what is read of the weight and of the bias of `head` in its file of safetensors."""
+        """Apply `read` to the weight and to the bias of `head` in its file of safetensors, and return both results."""
         from safetensors import safe_open
 
         files, name = [Path(self.head).expanduser()], "score"

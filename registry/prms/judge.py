@@ -118,7 +118,7 @@ class JudgePRM(TransformersPRM):
         return PRM.problems(self, solution_counts) or errors_of(partial(self._server.probe, text))
 
     def identity(self) -> dict[str, Any]:
-        """Return the identity: the model, and what it is asked. The server is not part of it."""
+        """Return the identity: the model and its prompt. The server is not part of it."""
         if self._server is not None:
             return {**PRM.identity(self), "arguments": {name: getattr(self, name) for name in _DECISIVE}}
         words = {"right": list(self.right), "wrong": list(self.wrong)}

@@ -85,7 +85,7 @@ class PoolingHTTPPRM(Served, TokenPRM):
         return (self.tokenizer,)
 
     def identity(self) -> dict[str, Any]:
-        """Return the identity: the model, and what it reads. The server is not part of it."""
+        """Return the identity: the model, its tokenizer and its format. The server is not part of it."""
         identity = super().identity()
         identity["arguments"] = {name: identity["arguments"].get(name) for name in ("model", "weights")}
         form = self.form.identity()

@@ -98,7 +98,7 @@ class TransformersPRM(TokenPRM):
         check_checkpoint(self.checkpoint)
 
     def identity(self) -> dict[str, Any]:
-        """Return the identity: the weights, wherever they are stored, and what the model reads."""
+        """Return the identity: the weights, wherever they are stored, the marker and the longest input."""
         identity = super().identity()
         left_out = (*self.suits_machine, "checkpoint")
         identity["arguments"] = {name: value for name, value in identity["arguments"].items() if name not in left_out}

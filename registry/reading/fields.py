@@ -245,7 +245,7 @@ class FileFields:
         return ", ".join(f"{value:.4g}" if isinstance(value, float) else excerpt(shown(value), 30) for value in values)
 
     def _option(self, role: str, name: str) -> str:
-        """Return what a user writes to name a field."""
+        """Return the option by which a user names a field."""
         return f"--{role} {name}" if self.use in ("audit", "training") else f"fields: {{{role}: {name}}}"
 
     def _field_of(

@@ -1,4 +1,4 @@
-"""Pools: recorded samples of many questions with their scores and what is right, without texts, in one Parquet file.
+"""Pools: recorded samples of many questions with their scores and labels, without texts, in one Parquet file.
 
 The file has a row for each sample, and a card in its metadata that says where it comes from. Every reader of this room
 reads it, and ``pool:NAME`` stands for the path of a shipped one.
@@ -25,10 +25,10 @@ _FOLDER = Path(__file__).parents[1] / "pools"
 
 @dataclass(frozen=True)
 class Card:
-    """What a reader must know of a pool."""
+    """The description of a pool for its readers."""
 
     title: str
-    """A sentence that says what was sampled and what scored it."""
+    """A sentence with the LLM, the questions and the PRM."""
     source: str
     """Where the samples come from, such as an address and a path."""
     licence: str
@@ -42,7 +42,7 @@ class Card:
     correctness: str = ""
     """How it was found which samples are right."""
     check: str = ""
-    """What a check of the texts showed before they were left out: whether solutions answer their own questions."""
+    """The result of a check before the texts were left out: whether solutions answer their questions."""
 
 
 def shipped_pools() -> dict[str, Path]:

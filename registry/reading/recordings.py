@@ -1,4 +1,4 @@
-"""Recordings: the solutions of each question as completions, with their scores, their costs and what is right."""
+"""Recordings: the solutions of each question as completions, with their scores, costs and labels."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

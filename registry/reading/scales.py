@@ -1,4 +1,4 @@
-"""The scales of scores: what a number says, and what the numbers of a file can be."""
+"""The scales of scores, such as probabilities and log-odds, and the scale of the numbers of a file."""
 
 import re
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ _MOSTLY = 0.9
 
 @dataclass(frozen=True)
 class Scale:
-    """What a score says."""
+    """A scale of scores."""
 
     name: ScaleName
     low: float = 0.0
@@ -59,7 +59,7 @@ class Scale:
 
     @property
     def words(self) -> str:
-        """Return what the scores are."""
+        """The words for scores on this scale."""
         words = {
             "probability": "probabilities",
             "percent": "percent",

@@ -47,14 +47,14 @@ STEPS = ("step", "step_index", "step_idx", "step_number", "step_id")
 """The names of the number of a step, in a table with a row for each."""
 DATASETS = ("dataset", "data_set", "dataset_name", "data_name", "data_source", "benchmark", "subset")
 SUBSETS = (*DATASETS, "source", "split", "task")
-"""The names of what a question may belong to, so that equal ids are several questions."""
+"""Names of data sets and their parts. Equal ids in two of them are two questions."""
 MAKERS = (
     *("llm", "llm_name", "llm_id", "model", "model_name", "model_id", "model_version", "checkpoint", "generator"),
     *("generator_model", "policy", "policy_model", "solver", "agent", "agent_name"),
 )
-"""The names of what has made a solution."""
+"""The names of the LLM of a solution."""
 SCORERS = ("prm", "prm_name", "verifier", "verifier_name", "reward_model", "scorer", "judge", "judge_model")
-"""The names of what has scored a solution."""
+"""The names of the PRM of a solution."""
 COSTS = ("cost", "costs", "tokens", "completion_tokens")
 SCORES = (
     *("scores", "step_scores", "prm_scores", "process_rewards", "step_rewards", "rewards", "pred_scores"),
@@ -101,7 +101,7 @@ def _question(record: Content) -> str:
 
 
 STEP_TAGS = ("\u043a\u0438", "<extra_0>")
-"""What stands behind each step in files of Math-Shepherd, compute-optimal-tts and Qwen's PRMs."""
+"""The tags behind each step in files of Math-Shepherd, compute-optimal-tts and Qwen's PRMs."""
 
 
 def steps_of_text(text: str, scores: Any) -> Solution:

@@ -160,7 +160,7 @@ class Labels:
         return cls("outcome")
 
     def read(self, value: Any) -> dict[str, Any]:
-        """Return what a label says, as fields of a solution."""
+        """Return the meaning of a label, as fields of a solution."""
         if self.kind == "steps" and isinstance(value, list):
             shares = [share_of(mark) for mark in value]
             # Beside -1, 0 is neutral.
@@ -179,7 +179,7 @@ class Labels:
 
     @property
     def words(self) -> str:
-        """Say how the labels were read; empty if they say what is right in the usual way."""
+        """The words for the meaning of the labels; empty if it is the usual one."""
         return {
             "first error": f", the first wrong step counted from {self.base}{'' if self.is_shown else ', as is usual'}",
             "signs": ", 1 for right and -1 for wrong",

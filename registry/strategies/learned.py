@@ -1,4 +1,4 @@
-"""A rule that learns from calibration questions what one more sample is worth, which may be less than nothing."""
+"""A rule that learns the value of one more sample from calibration questions. It may be below 0."""
 
 from dataclasses import dataclass, replace
 

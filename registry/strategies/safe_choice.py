@@ -216,7 +216,7 @@ class SafeChoice(PoolStrategy):
         return tuple(rule.strategy.answer(pool, rule.setting) for rule in safe)
 
     def needed(self, pool: Pool, drawn: Ints, setting: Setting) -> Ints:
-        """Return what the chosen rule needs; see :meth:`prmcal.PoolStrategy.needed`."""
+        """Return the number for the chosen rule; see :meth:`prmcal.PoolStrategy.needed`."""
         rule = self.chosen_rule(setting)
         return rule.strategy.needed(pool, drawn, rule.setting)
 

@@ -32,7 +32,7 @@ class Drawn:
     orders: Ints
     """The trajectories that are drawn, the first one first. Of shape (orders, N), int64."""
     reads: tuple[str, ...]
-    """What the rule reads of the pool."""
+    """The arrays of the pool that the rule reads."""
 
     @cached_property
     def in_pool(self) -> dict[str, Floats]:

@@ -1,4 +1,4 @@
-"""Rules that stop at the first score that is good enough, or where answers agree; and what a score says."""
+"""Rules that stop at the first score that is good enough, or where answers agree, and the chance behind a score."""
 
 from dataclasses import dataclass
 from typing import Self
