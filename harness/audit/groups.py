@@ -17,7 +17,7 @@ from prmcal.harness.audit.estimates import LEAST_MIXED, Measured, Number, areas_
 from prmcal.harness.audit.scored import Scored
 from prmcal.harness.terminal import text_table, wrapped
 from prmcal.registry.reading.records import Record
-from prmcal.registry.reading.shapes import DATASETS, MAKERS, MANY, SCORERS, SHAPES
+from prmcal.registry.reading.shapes import DATASETS, MAKERS, SCORERS, SHAPES, SOLUTION_LISTS
 
 _MOST = 50
 _SURE = 0.05
@@ -39,7 +39,7 @@ def by_maker(records: Sequence[Record]) -> Iterator[Record]:
     """Yield a record for each LLM or data set that the solutions in a list of a record name."""
     for place, content in records:
         values = content if isinstance(content, Mapping) else {}
-        list_name = next((name for name in MANY if isinstance(values.get(name), list)), "")
+        list_name = next((name for name in SOLUTION_LISTS if isinstance(values.get(name), list)), "")
         solutions = [solution if isinstance(solution, Mapping) else {} for solution in values.get(list_name, ())]
         names = (name for name in (*MAKERS, *SCORERS, *DATASETS) if name not in values)
         field = next((name for name in names if solutions and all(name in solution for solution in solutions)), None)

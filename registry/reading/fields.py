@@ -142,7 +142,7 @@ class FileFields:
     def _solutions(self, chosen_name: str | None) -> tuple[str | None, str | None]:
         """Return the field with the list of solutions of a record, or that with the only one."""
         record = self.first_values
-        names = [chosen_name] if chosen_name else [*shapes.MANY, *shapes.ONE]
+        names = [chosen_name] if chosen_name else [*shapes.SOLUTION_LISTS, *shapes.SOLUTION_TEXTS]
         for name in names if chosen_name else [*names, *record]:
             if _has_many(name, record.get(name), name == chosen_name):
                 return name, None
@@ -312,10 +312,10 @@ def _has_many(name: str, value: Any, is_chosen: bool) -> bool:
     """Return whether a field has a list of solutions. A list of texts in a field such as `steps` is one solution."""
     if not isinstance(value, list):
         return False
-    if name in shapes.MANY or (is_chosen and name not in shapes.ONE):
+    if name in shapes.SOLUTION_LISTS or (is_chosen and name not in shapes.SOLUTION_TEXTS):
         return True
     first_entry = value[0] if value else None
-    if name in shapes.ONE:
+    if name in shapes.SOLUTION_TEXTS:
         return isinstance(first_entry, list) or (name == "output" and isinstance(first_entry, Mapping))
     return isinstance(first_entry, Mapping) and not {*shapes.SCORES, *shapes.CLEAR_LABELS}.isdisjoint(first_entry)
 

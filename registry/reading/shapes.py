@@ -24,11 +24,11 @@ QUESTIONS = (
     *("question", "problem", "prompt", "query", "question_id", "problem_id", "prompt_id", "qid", "instance_id"),
     *("example_id", "task_id", "task", "instruction", "input", "id"),
 )
-MANY = (
+SOLUTION_LISTS = (
     *("solutions", "responses", "completions", "samples", "response", "generations", "outputs", "candidates"),
     *("generated_answer", "generated_answers", "generated_solutions", "trajectories"),
 )
-ONE = ("steps", "solution", "completion", "response", "output", "text", "trajectory")
+SOLUTION_TEXTS = ("steps", "solution", "completion", "response", "output", "text", "trajectory")
 CLEAR_LABELS = (
     *("correct", "is_correct", "final_answer_correct", "passed", "is_passed", "resolved"),
     *("success", "exact_match", "acc", "is_right", "solved"),

@@ -101,7 +101,9 @@ class _Reader(FileFields):
                 )
             inner = solution if isinstance(solution, Mapping) else {}
             is_object = isinstance(solution, Mapping)
-            text = next((inner[name] for name in shapes.ONE if name in inner), None) if is_object else solution
+            text = (
+                next((inner[name] for name in shapes.SOLUTION_TEXTS if name in inner), None) if is_object else solution
+            )
             score = _at(self.score, inner, record, index, len(texts))
             answer = inner.get(self.answer or "answer" if text is None or self.answer_is_field else "answer")
             yield {

@@ -114,7 +114,7 @@ def count_votes(answers: Ints, correct: Bools, orders: Ints, weights: Floats | N
     # Single votes have the smallest type that can count them.
     single_votes = np.ones(len(answer_numbers), np.min_scalar_type(-len(answer_numbers) - 1))
     votes = single_votes if weights is None else np.rint(weights * _UNITS).astype(np.int64)
-    # The last row is that of trajectories without an answer. A vote can have the weight 0, so none is -1.
+    # A row for each answer, and a last one for trajectories without an answer. No vote is -1, as a vote can weigh 0.
     rows_of_trajectories = np.where(answer_numbers < 0, len(share_right), answer_numbers)
     totals = np.full((len(share_right) + 1, len(orders)), -1, votes.dtype)
     first, second = (np.empty(orders.shape[::-1], votes.dtype) for _ in range(2))
