@@ -96,16 +96,14 @@ class _Reader(FileFields):
             if self.solution_list in (self.label, self.answer):
                 solution = {}
             if not isinstance(solution, str | list | Mapping):
-                raise ValueError(
-                    f"each of '{self.solution_list}' must be a text, a list of steps, or an object with these"
-                )
-            inner = solution if isinstance(solution, Mapping) else {}
-            is_object = isinstance(solution, Mapping)
-            text = (
-                next((inner[name] for name in shapes.SOLUTION_TEXTS if name in inner), None) if is_object else solution
-            )
+                many = f"each of '{self.solution_list}'"
+                raise ValueError(f"{many} must be a text, a list of steps, or an object with these")
+            inner, text = (solution, None) if isinstance(solution, Mapping) else ({}, solution)
+            if isinstance(solution, Mapping):
+                text = next((inner[name] for name in shapes.SOLUTION_TEXTS if name in inner), None)
             score = _at(self.score, inner, record, index, len(texts))
             answer = inner.get(self.answer or "answer" if text is None or self.answer_is_field else "answer")
+            costs = {name: _at(name, inner, lists, index, len(texts)) for name in self.cost_fields}
             yield {
                 **shared,
                 **_texts(text, score),
@@ -113,9 +111,7 @@ class _Reader(FileFields):
                 **self.labels.read(_at(self.label, inner, record, index, len(texts))),
                 "score": right_class(score) if self.scores_are_classes else score,
                 "answer": answers[index] if answers and len(answers) == len(texts) else answer,
-                "cost": first_value(
-                    {name: _at(name, inner, lists, index, len(texts)) for name in self.cost_fields}, self.cost_fields
-                ),
+                "cost": first_value(costs, self.cost_fields),
                 "finish_reason": inner.get("finish_reason"),
             }
 
