@@ -10,6 +10,7 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, Qwen2Config, Qwen2ForCausalLM
 
+from prmcal.registry.llms import shared_prompts
 from prmcal.registry.llms.sampling import Row, sample_rows
 
 HEADS, QUERIES, WIDTH = 2, 6, 8
@@ -80,3 +81,16 @@ def test_a_model_attends_as_before_when_sampling_fails(policy_folder: Path) -> N
     with pytest.raises(ValueError, match="stop"):
         sample_rows(model, rows, temperature=1.0, top_p=1.0, pad_id=0, end_ids=frozenset({-1}), stops=fail)
     assert model.config._attn_implementation == "sdpa"
+
+
+def test_a_transformers_without_the_interface_samples_the_same(
+    policy_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model: Any = AutoModelForCausalLM.from_pretrained(policy_folder, dtype="float32").eval()
+    expected = sampled(model)
+    shared_prompts._full_layer.cache_clear()
+    monkeypatch.delattr("transformers.cache_utils.DynamicLayer")
+    with pytest.warns(UserWarning, match="samples slower") as warned:
+        assert [sampled(model), sampled(model)] == [expected, expected]
+    assert len(warned) == 1
+    shared_prompts._full_layer.cache_clear()
