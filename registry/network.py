@@ -75,7 +75,7 @@ _quiet_until: dict[str, float] = {}
 
 
 class IncompleteReplyError(Exception):
-    """A server replied, but not with what it was asked for: `text` says what was wrong. Another attempt may succeed.
+    """A server gave another reply than it should: `text` says what was wrong. Another attempt may succeed.
 
     `response` is the reply, with a ``status_code`` and ``headers``, if its status says that it is an error.
     """

@@ -73,9 +73,9 @@ class ConformalBound(Calibrator):
     paper.
 
     **Other levels** have the rewards of the wrapped calibrator. The bound starts from the reward of the nearest level,
-    which is `level` itself if the wrapped calibrator predicts any level. Where it exceeds the reward of the next higher
-    one of `levels`, it is lowered to that. Rewards of lower levels are lowered to the bound, and rewards of higher
-    levels are raised to it.
+    which is `level` itself if the wrapped calibrator predicts any level. The bound is at most the reward of the next
+    higher level in `levels`. Rewards of lower levels are lowered to the bound, and rewards of higher levels are raised
+    to it.
     """
 
     citation = "Romano et al. (2019), NeurIPS, arXiv:1905.03222"

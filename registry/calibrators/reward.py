@@ -33,7 +33,7 @@ class HistogramBinning(CurveCalibrator):
     """Map the reward to the success rate of its bin: the sum of k over the sum of n.
 
     The success rate of an empty bin is interpolated linearly between the centres of the nearest bins with calibration
-    prefixes. Outside of these, it is that of the nearest one.
+    prefixes. Outside of these centres, it is the rate of the nearest bin with prefixes.
 
     scikit-learn's KBinsDiscretizer has the same inner edges of bins with equal numbers, but its bins of equal width
     begin at the lowest reward and not at 0. NumPy alone is enough to use a fitted calibrator.

@@ -26,7 +26,7 @@ Check = Callable[[Any], None]
 
 
 def place_in(cls: type, error: BaseException) -> str:
-    """Return where in its file a class raised, as "line 7 of mine.py, `return x[0]`"; empty if it did not.
+    """Return the line of a class that raised an error, as "line 7 of mine.py, `return x[0]`"; empty if none did.
 
     It is empty for the classes of prmcal, too.
     """

@@ -42,7 +42,7 @@ class ScoredPrefixes:
 
     >>> from prmcal import Prefix, ScoringRequest
     >>> def scores(features):
-    ...     requests = [ScoringRequest(each.question, (each.steps,), whole_only=True) for each in features.prefixes]
+    ...     requests = [ScoringRequest(row.question, (row.steps,), whole_only=True) for row in features.prefixes]
     ...     return [of_question[0].logit[-1] for of_question in features.prm.score_batch(requests)]
     >>> features = ScoredPrefixes(None, (Prefix("1+1?"), Prefix("1+1?", ("1+1=2",))), np.array([0.1, 0.9]))
     >>> len(features), features[np.array([False, True])].prefixes[0].steps

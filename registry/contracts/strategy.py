@@ -253,8 +253,8 @@ class SearchStrategy(Strategy):
     step_tokens: Count | None = None
     """The most tokens of a step. By default `max_tokens` of the sampling."""
     context_tokens: Count | None = None
-    """A trajectory that is as long in tokens is finished: with its prompt, if the LLM reports the tokens of prompts. By
-    default it has `max_tokens` of the sampling, without its prompt."""
+    """The tokens at which a trajectory is finished. Its prompt counts, if the LLM reports the tokens of prompts. By
+    default `max_tokens` of the sampling, and the prompt does not count."""
     first: First = "full"
     """The number of trajectories that the first round begins. "full": always K x M, as in the authors' code, so that
     IAS adapts from the second round on. "adaptive": the strategy decides from the reward of the bare question, as if K

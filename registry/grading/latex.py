@@ -100,7 +100,7 @@ def without_wrappers(text: str) -> str:
 
 
 def _in_latex(character: str) -> str:
-    """Return a Unicode character in LaTeX. The end of a power or index is a null, so that neighbours can be joined."""
+    """Return a Unicode character in LaTeX. A null character ends a power or an index, to join it with the next one."""
     kind = unicodedata.decomposition(character).partition(" ")[0]
     if kind == "<circle>":  # A number in a circle is the mark of a list, and no number.
         return character

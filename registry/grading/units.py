@@ -55,7 +55,7 @@ PATTERNS = {name: compiled(pattern) for name, pattern in TABLES["patterns"].item
 _POWERS = {word: int(power) for word, power in _sizes(TABLES["words"]["powers"]).items()}
 _HARMLESS = frozenset(TABLES["words"]["harmless"].split())
 TURNING = frozenset(TABLES["words"]["turning"].split())
-"""A value with such a word is another one than without it."""
+"""Words that change the value before them, such as "less"."""
 
 
 def words_of(text: str) -> Words:

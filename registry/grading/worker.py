@@ -26,7 +26,7 @@ _REFUSED = ("os.system", "os.exec", "os.posix_spawn", "os.fork", "subprocess.", 
 
 _DIGITS = 60
 _EXACT, _ROUNDED = 1e-50, 1e-12
-"""The largest relative difference of equal numbers: of exact ones, and where one is a rounded decimal."""
+"""The largest relative difference of two equal numbers: if both are exact, and if one is a rounded decimal."""
 _PLACES = ((3, 7), (-5, 11), (13, -17), (-19, -23))
 
 

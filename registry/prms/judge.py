@@ -303,7 +303,7 @@ def _first_token(logprobs: Mapping[str, Any] | None) -> dict[str, float]:
 
 
 def _scores(answers: Iterable[Answer]) -> PrefixScores:
-    """The scores of a trajectory by a server's answers about its prefixes."""
+    """The scores of a trajectory. A server has answered the question of the judge for each of its prefixes."""
     log_odds, tokens = zip(*answers, strict=True)
     logit = np.array(log_odds, dtype=np.float32)
     return PrefixScores(logit, scipy.special.expit(logit.astype(np.float64)), np.isnan(logit), sum(tokens))

@@ -38,7 +38,7 @@ class RecordedQuestion:
 
 
 FieldNames = dict[Literal["question", "score", "label", "cost"], str]
-"""Fields that are not found by their names, by their role."""
+"""The names of fields by their roles, where the usual names are not used."""
 RowValues = dict[str, str | int | float | bool]
 """Values of fields that select the rows to read."""
 

@@ -22,7 +22,7 @@ _OTHER = re.compile(
 )
 _TOPS = (5, 10)
 _LIKERT = 7
-"""The highest grade of a usual scale that is none of these."""
+"""The highest grade of the scale of 1 to 7."""
 _GRID = 0.5
 _MOSTLY = 0.9
 

@@ -78,7 +78,7 @@ class LearnedStopping(SequentialRule):
         self.picks_, self.more_ = (np.stack([fits[-1] for fits in steps[:0:-1]]) for steps in (picks, more))
 
     def follow(self, drawn: Drawn, points: tuple[float, ...]) -> Outcome:
-        """Stop where going on is worth less than its price."""
+        """Stop where one more sample is worth less than its price."""
         draws = min(drawn.orders.shape[1], len(self.more_))
         states, rights = self._states_and_rights(replace(drawn, orders=drawn.orders[:, :draws]))
         terms = _terms(states.swapaxes(0, 1))

@@ -56,7 +56,7 @@ class Candidates:
     """The number of the rule; -1 if it gives questions different numbers of samples. The variants of a rule stand
     together, and their cost ascends. Of shape (variants,)."""
     accuracy: Floats
-    """Accuracy of each question, of shape (variants, questions). A rule that learns has learned from others."""
+    """Accuracy of each question, of shape (variants, questions). A rule that learns was fitted to other questions."""
 
     @cached_property
     def gains(self) -> Floats:
