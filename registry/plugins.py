@@ -178,8 +178,7 @@ class Registry(Generic[P]):
             forms = (f"def {method}({', '.join(signature.parameters)})" for method, signature in signatures.items())
             raise InvalidPluginError(
                 f"The {self.kind} '{name}' ({cls.__qualname__}) lacks {', '.join(missing)}. Write "
-                f"{' and '.join(forms)}. "
-                f"See prmcal.{self.contract.__name__} for the contract."
+                f"{' and '.join(forms)}. See prmcal.{self.contract.__name__} for the contract."
             )
 
 

@@ -198,11 +198,8 @@ def arguments_model(cls: type) -> type[BaseModel]:
         annotation = Any if parameter.annotation is parameter.empty else parameter.annotation
         default = ... if parameter.default is parameter.empty else parameter.default
         fields[parameter.name] = (annotation, default)
-    return create_model(
-        "Arguments",
-        __config__=ConfigDict(strict=False, arbitrary_types_allowed=True, protected_namespaces=()),
-        **fields,
-    )
+    config = ConfigDict(strict=False, arbitrary_types_allowed=True, protected_namespaces=())
+    return create_model("Arguments", __config__=config, **fields)
 
 
 def documented_arguments(cls: type) -> dict[str, str]:

@@ -73,9 +73,8 @@ def _checks_of(plugin_: Plugin) -> tuple[tuple[Check, ...], tuple[Check, ...]]:
         if isinstance(plugin_, contract):
             return plugin.DECLARATIONS + declarations, plugin.CHECKS + checks
     raise TypeError(
-        "Only an LLM, a PRM, a calibrator, a data set, a strategy, a metric or a grader can be checked. "
-        f"Got {plugin_!r} instead; "
-        "If this is a class, build the plugin first."
+        "Only an LLM, a PRM, a calibrator, a data set, a strategy, a metric or a grader can be checked. Got "
+        f"{plugin_!r} instead; If this is a class, build the plugin first."
     )
 
 

@@ -81,7 +81,7 @@ def expect(condition: object, mistake: str, /, **values: Any) -> None:
 
 def further_checks(names: dict[str, Any], declarations: tuple[Check, ...] = ()) -> tuple[Check, ...]:
     """Return the checks among the names of a module that are no declarations, in the order of their definitions."""
-    return tuple(value for name, value in names.items() if name.startswith("check_") and value not in declarations)
+    return tuple(check for name, check in names.items() if name.startswith("check_") and check not in declarations)
 
 
 def expect_array(what: str, values: Any, dtype: type[np.generic]) -> None:

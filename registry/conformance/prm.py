@@ -153,10 +153,8 @@ def check_hidden_states(plugin: PRM) -> None:
     )
     expect(fit, "for prefixes hiddenstates must", rows=rows, shapes=shapes)
     ends = np.asarray(states.leaves)
-    expect(
-        (np.asarray(states.parents) < np.arange(nodes)).all() and ((ends >= 0) & (ends < nodes)).all(),
-        "in hiddenstates each of",
-    )
+    are_before = (np.asarray(states.parents) < np.arange(nodes)).all()
+    expect(are_before and ((ends >= 0) & (ends < nodes)).all(), "in hiddenstates each of")
     logits = np.concatenate([scores.logit for scores in _score(plugin, _QUESTION, trajectories)])
     gap = _gap(expit(logits.astype(np.float64)), expit(np.asarray(states.logit, dtype=np.float64)))
     expect(gap < _TOLERANCE, "logit of hiddenstates must", gap=gap)

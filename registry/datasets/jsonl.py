@@ -30,12 +30,11 @@ _LEVEL = re.compile(r"(?:level\s*)?(\d{1,9})(?:\.0+)?", re.IGNORECASE)
 _NO_LEVEL = ("", "level ?")
 
 
+Check = Callable[[Question], None]
+
+
 def questions_of(
-    records: list[Record],
-    source: str,
-    check: Callable[[Question], None] | None = None,
-    skip: bool | None = None,
-    solved: bool = False,
+    records: list[Record], source: str, check: Check | None = None, skip: bool | None = None, solved: bool = False
 ) -> list[Question]:
     """Convert records of :func:`read_records` to questions.
 

@@ -14,8 +14,7 @@ from prmcal.registry.grading.units import PATTERNS, SIZES, TABLES, TURNING, Word
 
 _SYMBOLS = str.maketrans({character: text for text, all_ in TABLES["characters"].items() for character in all_})
 _STAGES = {
-    stage: [(compiled(pattern), replacement) for pattern, replacement in pairs]
-    for stage, pairs in TABLES["spellings"].items()
+    stage: [(compiled(pattern), text) for pattern, text in pairs] for stage, pairs in TABLES["spellings"].items()
 }
 _WHOLE = {value: re.compile(words, re.IGNORECASE) for value, words in TABLES["whole"].items()}
 """Whole answers in words, by their form in mathematics."""

@@ -138,10 +138,8 @@ def draw_operation(generator: random.Random, hard_share: float) -> Operation:
 
 def make_problem(dataset: str, level: int, start: int, operations: tuple[Operation, ...], opening: int) -> Problem:
     """Build the problem with the given instructions, and compute its text, answer and id."""
-    instructions = ", ".join(
-        f"{label}) {WORDS[operation.symbol]} {operation.operand}"
-        for label, operation in zip(LABELS, operations, strict=False)
-    )
+    labelled = zip(LABELS, operations, strict=False)
+    instructions = ", ".join(f"{label}) {WORDS[step.symbol]} {step.operand}" for label, step in labelled)
     text = f"{OPENINGS[opening].format(start=f'{start:02d}')} {instructions}."
     value = start
     for operation in operations:

@@ -95,10 +95,8 @@ def renumbered(nodes: Ints, parents: Ints, leaves: Ints) -> tuple[Ints, Ints]:
 def token_tree_size(sequences: Sequence[Sequence[int]]) -> int:
     """Return the number of nodes in the tree of some token sequences, without building it."""
     ordered = sorted(set(map(tuple, sequences)))
-    return sum(
-        len(sequence) - shared_length(before, sequence)
-        for before, sequence in zip([(), *ordered], ordered, strict=False)
-    )
+    pairs = zip([(), *ordered], ordered, strict=False)
+    return sum(len(sequence) - shared_length(before, sequence) for before, sequence in pairs)
 
 
 def shared_length(left: Sequence[int], right: Sequence[int]) -> int:

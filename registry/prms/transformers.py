@@ -102,12 +102,8 @@ class TransformersPRM(TokenPRM):
         identity = super().identity()
         left_out = (*self.suits_machine, "checkpoint")
         identity["arguments"] = {name: value for name, value in identity["arguments"].items() if name not in left_out}
-        return {
-            **identity,
-            "checkpoint": checkpoint_identity(self.checkpoint),
-            "marker": self.marker,
-            "max_tokens": self.max_tokens,
-        }
+        identity["checkpoint"] = checkpoint_identity(self.checkpoint)
+        return {**identity, "marker": self.marker, "max_tokens": self.max_tokens}
 
     @abstractmethod
     def prefix_text(self, question: str, steps: Sequence[str]) -> str:

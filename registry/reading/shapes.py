@@ -335,13 +335,8 @@ def _inspect(record: Content) -> Iterator[Solution]:
     if text is None and output.get("choices"):  # Logs of older versions have the messages alone.
         text = _message(output["choices"][0]["message"])
     metadata = record.get("metadata") or {}
-    yield {
-        "question": question,
-        "text": text,
-        "label": label,
-        "score": _field(metadata, SCORES),
-        "level": first_value(metadata, LEVELS),
-    }
+    score, level = _field(metadata, SCORES), first_value(metadata, LEVELS)
+    yield {"question": question, "text": text, "label": label, "score": score, "level": level}
 
 
 def _message(message: Content) -> str:

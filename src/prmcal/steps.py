@@ -82,10 +82,8 @@ def join_steps(steps: Sequence[str]) -> str:
 
 def text_so_far(steps: Sequence[str]) -> str:
     """Join steps to a text that a completion continues: what was sampled, with a separator behind the last step."""
-    return "".join(
-        sampled if (sampled := getattr(step, "sampled", step))[-1:].isspace() else sampled + STEP_SEPARATOR
-        for step in steps
-    )
+    texts: list[str] = [getattr(step, "sampled", step) for step in steps]
+    return "".join(text if text[-1:].isspace() else text + STEP_SEPARATOR for text in texts)
 
 
 def without_marks(text: str) -> str:

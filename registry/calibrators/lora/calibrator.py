@@ -257,9 +257,8 @@ def transformers_prm(prm: PRM) -> TransformersPRM:
     """Return a PRM that can be fine-tuned. Raise PluginFailedError if this one cannot."""
     if not isinstance(prm, TransformersPRM):
         raise PluginFailedError(
-            "This calibrator fine-tunes the PRM, which must derive from prmcal.TransformersPRM. "
-            f"'{prm.plugin_name}' is a {type(prm).__name__}. List the PRMs that the calibrator is for: 'prms' in its "
-            "entry of the grid."
+            f"This calibrator fine-tunes the PRM, which must derive from prmcal.TransformersPRM. '{prm.plugin_name}' "
+            f"is a {type(prm).__name__}. List the PRMs that the calibrator is for: 'prms' in its entry of the grid."
         )
     return prm
 

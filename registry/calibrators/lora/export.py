@@ -15,6 +15,7 @@ import torch
 from huggingface_hub import save_torch_state_dict
 from peft import LoraConfig, PeftConfig
 from safetensors.torch import load_file, save_file
+from torch import Tensor
 
 from prmcal.errors import PluginFailedError
 from prmcal.registry.calibrators.lora.model import adapted, quantile_model
@@ -35,12 +36,7 @@ _SEAL = "whole.json"
 
 
 def export_checkpoint(
-    prm: PRM,
-    adapter: Mapping[str, torch.Tensor],
-    config: LoraConfig,
-    level: float,
-    card: Mapping[str, Any],
-    folder: Path,
+    prm: PRM, adapter: Mapping[str, Tensor], config: LoraConfig, level: float, card: Mapping[str, Any], folder: Path
 ) -> None:
     """Write a PRM with an adapter, its tokenizer and its card into a new or existing folder.
 
@@ -108,7 +104,7 @@ def export_checkpoint(
     (folder / "README.md").write_text(text)
 
 
-def write_adapter(folder: Path, adapter: Mapping[str, torch.Tensor], config: LoraConfig) -> None:
+def write_adapter(folder: Path, adapter: Mapping[str, Tensor], config: LoraConfig) -> None:
     """Write the files that ``PeftModel.from_pretrained`` reads. Equal adapters give equal bytes."""
     folder.mkdir(parents=True, exist_ok=True)
     weights = {name: tensor.detach().cpu().contiguous() for name, tensor in adapter.items()}
@@ -117,7 +113,7 @@ def write_adapter(folder: Path, adapter: Mapping[str, torch.Tensor], config: Lor
     (folder / _CONFIG).write_text(json.dumps(settings, sort_keys=True, indent=1) + "\n")
 
 
-def read_adapter(folder: Path) -> tuple[dict[str, torch.Tensor], LoraConfig]:
+def read_adapter(folder: Path) -> tuple[dict[str, Tensor], LoraConfig]:
     """Return the weights, on the CPU, and the configuration. Raises an Exception if the folder holds no adapter."""
     settings = json.loads((folder / _CONFIG).read_text())
     config = PeftConfig.from_peft_type(**settings)
@@ -126,7 +122,7 @@ def read_adapter(folder: Path) -> tuple[dict[str, torch.Tensor], LoraConfig]:
     return load_file(folder / _WEIGHTS), config
 
 
-def read_published_adapter(folder: Path, quantiles: int) -> tuple[dict[str, torch.Tensor], LoraConfig]:
+def read_published_adapter(folder: Path, quantiles: int) -> tuple[dict[str, Tensor], LoraConfig]:
     """Read an adapter that the paper's code trained, and rename its weights.
 
     In the paper's code, the head is the PRM's Sequential, ``score.0`` to ``score.2``, and its last layer has a low-rank
