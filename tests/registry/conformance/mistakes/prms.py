@@ -33,7 +33,7 @@ class NoMistake(Sound):
 
 @mistake(
     "one score per prefix",
-    r"Got \[0\.5,.* Write PrefixScores\(logit, reward, over_long, tokens\)",
+    r"Got \[0\.5,.* Write PrefixScores\.from_rewards\(rewards\)",
 )
 class ListsOfNumbers(Sound):
     def score(self, question, trajectories):
