@@ -52,8 +52,8 @@ def main(folder: Path) -> None:
     """Show the page that the address names. Show it again whenever the run publishes results."""
     path = published_path(folder)
     pages = {url: st.Page(partial(show, path), title=title, url_path=url) for url, (show, title) in _PAGES.items()}
-    first, title = next(iter(_PAGES.values()))
-    root = st.Page(partial(first, path), title=title, url_path="", default=True)
+    start_page, title = next(iter(_PAGES.values()))
+    root = st.Page(partial(start_page, path), title=title, url_path="", default=True)
     page = st.navigation([root, *pages.values()], position="hidden")
     # This comes before anything in the sidebar, which would otherwise get another width.
     name = f"{page.title} · {folder.name} · prmcal"
@@ -69,10 +69,10 @@ def _show(page: StreamlitPage, path: Path, follows: bool) -> None:
     folder = escaped(str(path.parent))
     try:
         cells = ask(catalog.cells, path)
-        own = cells[cells["leaderboard"] == _LEADERBOARDS.get(page.url_path, "calibration")]
-        if page.url_path != _RUNS and set(own["status"]) == {"pending"}:
+        page_cells = cells[cells["leaderboard"] == _LEADERBOARDS.get(page.url_path, "calibration")]
+        if page.url_path != _RUNS and set(page_cells["status"]) == {"pending"}:
             st.title(page.title)
-            show_coming(path, own["cell_id"].iloc[0], "Nothing has been measured yet. First results")
+            show_coming(path, page_cells["cell_id"].iloc[0], "Nothing has been measured yet. First results")
         elif page.url_path != _RUNS and cells.empty:
             state = "has started but has not measured anything yet. Page Runs shows its progress."
             _show_no_results(f"The run in {folder} {state}", follows)

@@ -38,13 +38,13 @@ def escaped(text: str) -> str:
     Words that Streamlit would rewrite are code.
     """
     words = _SPACES.sub(" ", text).split(" ")
-    return " ".join(_code(each) if _REWRITTEN.search(each) else _PUNCTUATION.sub(r"\\\1", each) for each in words)
+    return " ".join(_code(word) if _REWRITTEN.search(word) else _PUNCTUATION.sub(r"\\\1", word) for word in words)
 
 
 def visible(text: str) -> str:
     """Escape the control characters of a text, such as those that change the direction of what follows. Tabs stay."""
     return "".join(
-        each if each.isprintable() or each == "\t" else each.encode("unicode_escape").decode() for each in text
+        char if char.isprintable() or char == "\t" else char.encode("unicode_escape").decode() for char in text
     )
 
 
@@ -70,8 +70,8 @@ def estimate(value: float, low: float | None, high: float | None, digits: int = 
 def texts(values: Iterable[Any]) -> list[str]:
     """Return the values in a column as Markdown: names, whole numbers, and others with decimal places."""
     return [
-        escaped(each) if isinstance(each, str) else number(each, 0 if isinstance(each, Integral) else DIGITS)
-        for each in values
+        escaped(value) if isinstance(value, str) else number(value, 0 if isinstance(value, Integral) else DIGITS)
+        for value in values
     ]
 
 
@@ -123,7 +123,7 @@ def _is_harmless(formula: str) -> bool:
     if not formula or len(formula) > _LONGEST or not formula.isprintable():
         return False
     bare = formula.replace("\\\\", "  ").replace("\\{", "  ").replace("\\}", "  ")
-    depths = list(accumulate((each == "{") - (each == "}") for each in bare))
+    depths = list(accumulate((character == "{") - (character == "}") for character in bare))
     if min(depths) < 0 or max(depths) > _DEEPEST or depths[-1]:
         return False
     if _LENGTH.search(formula) or re.search(r"(?<!\\)[%#$~`]", bare):

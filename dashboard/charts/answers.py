@@ -60,7 +60,7 @@ def of_calibration(rows: pd.DataFrame, bins: pd.DataFrame) -> str:
     `rows` are those of the leaderboard: of the uncalibrated scores, if the grid has them, and of a calibrator. `bins`
     are those of their reliability diagrams, with a column `calibrator`.
     """
-    said = []
+    sentences = []
     for row in rows.to_dict("records"):
         value, low, high = (row.get(f"signed_error{end}", math.nan) for end in ("", "_low", "_high"))
         kind = "too high by" if low > 0 else "too low by" if high < 0 else "no clear error,"
@@ -70,10 +70,10 @@ def of_calibration(rows: pd.DataFrame, bins: pd.DataFrame) -> str:
         for example in bins[(bins["calibrator"] == row["calibrator"]) & around].itertuples():
             share, low, high = (number(100 * end, 0) for end in (example.mean_success, example.low, example.high))
             facts.insert(0, f"a score of {number(example.mean_reward, 2)} is right in {share}% [{low}, {high}]")
-        said.append(f"**{escaped(row['calibrator'])}:** {escaped('; '.join(facts))}.")
-    first = rows.iloc[0]
-    counts = f"{counted(int(first['questions']), 'question')}, {counted(int(first['rows']), 'step')}."
-    return " ".join([*said, counts])
+        sentences.append(f"**{escaped(row['calibrator'])}:** {escaped('; '.join(facts))}.")
+    first_row = rows.iloc[0]
+    counts = f"{counted(int(first_row['questions']), 'question')}, {counted(int(first_row['rows']), 'step')}."
+    return " ".join([*sentences, counts])
 
 
 _VERDICTS = {"gain": "a gain:", "no gain": "no clear gain:", "loss": "a loss:"}
@@ -86,17 +86,17 @@ def of_samples(row: Any, fixed: pd.DataFrame, among: int) -> str:
     once. `fixed` are the first and the last row of :func:`prmcal.dashboard.charts.curves.fixed_points`, for one and for
     N samples. `among` is the number of calibrators from which this one was chosen by its result.
     """
-    one, full = (
+    single, full = (
         f"{percent(point.accuracy)} [{number(100 * point.accuracy_low, 0)}, {number(100 * point.accuracy_high, 0)}]"
         for point in fixed.itertuples()
     )
-    most, questions = int(fixed["cost"].iloc[-1]), counted(int(fixed["n"].iloc[0]), "question")
-    first = f", the most accurate of {among}" if among > 1 else ""
+    most_samples, questions = int(fixed["cost"].iloc[-1]), counted(int(fixed["n"].iloc[0]), "question")
+    chosen_among = f", the most accurate of {among}" if among > 1 else ""
     holds = f" The interval holds for all {among} at once." if among > 1 else ""
-    lead = f"**{escaped(f'One sample is right in {one}, {most} samples in {full}')}.** {questions}."
+    lead = f"**{escaped(f'One sample is right in {single}, {most_samples} samples in {full}')}.** {questions}."
     return f"{lead} " + escaped(
-        f"Choosing n for each question by its score ({row.series}{first}; C = {row.C:g}, β = {row.beta:g}): "
-        f"{percent(row.accuracy)} with {number(row.samples, 1)} of {most} samples. A fixed n of equal cost has "
+        f"Choosing n for each question by its score ({row.series}{chosen_among}; C = {row.C:g}, β = {row.beta:g}): "
+        f"{percent(row.accuracy)} with {number(row.samples, 1)} of {most_samples} samples. A fixed n of equal cost has "
         f"{percent(row.fixed)}, so this is {_VERDICTS[verdict(row.low, row.high)]} "
         f"{points(row.difference, row.low, row.high)}.{holds}"
     )

@@ -33,9 +33,9 @@ def used_levels(pool: ExactCurves, grid: Sequence[str], level: float) -> dict[st
     """
     levels = {}
     for calibrator in grid:
-        own = [each for name, each in pool.rewards if name == calibrator]
-        if own:
-            levels[calibrator] = level if level in own else MEDIAN if MEDIAN in own else own[0]
+        own_levels = [beta for name, beta in pool.rewards if name == calibrator]
+        if own_levels:
+            levels[calibrator] = level if level in own_levels else MEDIAN if MEDIAN in own_levels else own_levels[0]
     return levels
 
 
@@ -46,8 +46,8 @@ def adaptive_points(pool: ExactCurves, grid: Sequence[str], level: float) -> pd.
     accuracy, accuracy_low, accuracy_high and n (questions). The cost is in samples.
     """
     return _joined(
-        _points(pool.adaptive(name, own, TARGETS)).assign(C=TARGETS, beta=own, series=name)
-        for name, own in used_levels(pool, grid, level).items()
+        _points(pool.adaptive(name, beta, TARGETS)).assign(C=TARGETS, beta=beta, series=name)
+        for name, beta in used_levels(pool, grid, level).items()
     )
 
 
@@ -62,11 +62,11 @@ def equal_cost_points(pool: ExactCurves, grid: Sequence[str], level: float) -> p
     The columns are C, beta, series, samples, fixed (the accuracy of the fixed n), accuracy, difference, low and high
     (its 95% interval). See :func:`prmcal.db.statistics.budgets.at_equal_cost`.
     """
-    found = _joined(
-        pd.DataFrame(pool.at_equal_cost(name, own, TARGETS)).assign(C=TARGETS, beta=own, series=name)
-        for name, own in used_levels(pool, grid, level).items()
+    points = _joined(
+        pd.DataFrame(pool.at_equal_cost(name, beta, TARGETS)).assign(C=TARGETS, beta=beta, series=name)
+        for name, beta in used_levels(pool, grid, level).items()
     )
-    return found if found.empty else found.assign(accuracy=found["fixed"] + found["difference"])
+    return points if points.empty else points.assign(accuracy=points["fixed"] + points["difference"])
 
 
 def gains_at_once(pool: ExactCurves, grid: Sequence[str], target: float, level: float) -> pd.DataFrame:
@@ -85,7 +85,7 @@ def gains_at_once(pool: ExactCurves, grid: Sequence[str], target: float, level: 
 def frontier_points(
     pool: ExactCurves,
     grid: Sequence[str],
-    measured: pd.DataFrame,
+    strategies: pd.DataFrame,
     values: pd.DataFrame,
     target: float,
     level: float,
@@ -93,24 +93,24 @@ def frontier_points(
     """Return the points on the Pareto frontier: cost, accuracy, cell_id (None without a measured strategy) and series.
 
     Strategies, the fixed n of :func:`fixed_points`, and best-of-n + IAS with the selected C and beta compete.
-    :func:`prmcal.db.statistics.budgets.frontier` has the definition. `measured` has the columns cell_id, cost and
+    :func:`prmcal.db.statistics.budgets.frontier` has the definition. `strategies` has the columns cell_id, cost and
     accuracy, and `values` the accuracy on each question, as :func:`prmcal.db.catalog.question_accuracies` returns it. A
     strategy without a value for every question does not compete.
     """
-    known = values.reindex(pool.question_ids)
-    rivals = measured[measured["cell_id"].isin(known.columns[known.notna().all()])]
+    accuracy_table = values.reindex(pool.question_ids)
+    rivals = strategies[strategies["cell_id"].isin(accuracy_table.columns[accuracy_table.notna().all()])]
     fixed = pool.fixed(_counts(pool))
-    used = used_levels(pool, grid, level)
-    curves = [fixed, *(pool.adaptive(*key, [target]) for key in used.items())]
+    levels = used_levels(pool, grid, level)
+    curves = [fixed, *(pool.adaptive(*key, [target]) for key in levels.items())]
     points = pd.DataFrame(
         {
-            "cost": np.concatenate([rivals["cost"], *(each.cost for each in curves)]),
-            "accuracy": np.concatenate([rivals["accuracy"], *(each.accuracy for each in curves)]),
-            "cell_id": [*rivals["cell_id"], *[None] * (len(fixed.cost) + len(used))],
-            "series": [*[None] * len(rivals), *[FIXED] * len(fixed.cost), *used],
+            "cost": np.concatenate([rivals["cost"], *(curve.cost for curve in curves)]),
+            "accuracy": np.concatenate([rivals["accuracy"], *(curve.accuracy for curve in curves)]),
+            "cell_id": [*rivals["cell_id"], *[None] * (len(fixed.cost) + len(levels))],
+            "series": [*[None] * len(rivals), *[FIXED] * len(fixed.cost), *levels],
         }
     )
-    accuracies = [known[list(rivals["cell_id"])].to_numpy(np.float64), *(each.accuracies for each in curves)]
+    accuracies = [accuracy_table[list(rivals["cell_id"])].to_numpy(np.float64), *(curve.accuracies for curve in curves)]
     better = more_accurate(np.concatenate(accuracies, axis=1))
     return points[frontier(points["cost"], points["accuracy"], better)]
 
@@ -119,9 +119,9 @@ def _counts(pool: ExactCurves) -> list[int]:
     return sorted({*(2**power for power in range(pool.most.bit_length())), pool.most})
 
 
-def _joined(parts: Iterable[pd.DataFrame]) -> pd.DataFrame:
-    found = list(parts)
-    return pd.concat(found, ignore_index=True) if found else pd.DataFrame(columns=["C", "beta", "series"])
+def _joined(tables: Iterable[pd.DataFrame]) -> pd.DataFrame:
+    filled = list(tables)
+    return pd.concat(filled, ignore_index=True) if filled else pd.DataFrame(columns=["C", "beta", "series"])
 
 
 def _points(curve: Curve) -> pd.DataFrame:
@@ -140,26 +140,26 @@ def coinciding(points: pd.DataFrame, order: Sequence[str]) -> dict[str, list[str
     """
     curves = {}
     for name in order:
-        own = points[points["entry"] == name].sort_values("samples")
-        curves[name] = np.log2(own["samples"].to_numpy(np.float64)), own["accuracy"].to_numpy(np.float64)
+        rows = points[points["entry"] == name].sort_values("samples")
+        curves[name] = np.log2(rows["samples"].to_numpy(np.float64)), rows["accuracy"].to_numpy(np.float64)
     bands: dict[str, list[str]] = {}
     for name, curve in curves.items():
-        first = next((other for other in bands if _apart(curves[other], curve) <= _ALIKE), None)
-        if first is None:
+        twin = next((drawn for drawn in bands if _apart(curves[drawn], curve) <= _ALIKE), None)
+        if twin is None:
             bands[name] = []
         else:
-            bands[first].append(name)
+            bands[twin].append(name)
     return bands
 
 
-def _apart(one: tuple[Floats, Floats], other: tuple[Floats, Floats]) -> float:
+def _apart(first: tuple[Floats, Floats], second: tuple[Floats, Floats]) -> float:
     """Return the largest difference of two curves, between whose points they are straight."""
-    low, high = max(one[0][0], other[0][0]), min(one[0][-1], other[0][-1])
-    places = np.union1d(one[0], other[0])
-    places = places[(places >= low) & (places <= high)]
-    if not len(places):
+    low, high = max(first[0][0], second[0][0]), min(first[0][-1], second[0][-1])
+    samples = np.union1d(first[0], second[0])
+    samples = samples[(samples >= low) & (samples <= high)]
+    if not len(samples):
         return float("inf")
-    return float(np.abs(np.interp(places, *one) - np.interp(places, *other)).max())
+    return float(np.abs(np.interp(samples, *first) - np.interp(samples, *second)).max())
 
 
 def rows_of_group(table: pd.DataFrame, group: Mapping[str, str]) -> pd.DataFrame:
@@ -169,18 +169,18 @@ def rows_of_group(table: pd.DataFrame, group: Mapping[str, str]) -> pd.DataFrame
     return table
 
 
-def settings_of(target: float | None, level: float | None) -> list[str]:
+def parameter_texts(target: float | None, level: float | None) -> list[str]:
     """Return the parameters of a strategy, such as ``["C=0.99", "β=0.1"]``, without those that are missing."""
     return [f"{name}={value:g}" for name, value in (("C", target), ("β", level)) if not pd.isna(value)]
 
 
-def likest(cells: pd.DataFrame, wanted: Mapping[str, Any], metric: Metric) -> pd.DataFrame:
-    """Return cells in an order: those that share most of the `wanted` coordinates first, and then the best by a metric.
+def likest(cells: pd.DataFrame, coordinates: Mapping[str, Any], metric: Metric) -> pd.DataFrame:
+    """Return cells in an order: those that share most of some `coordinates` first, and then the best by a metric.
 
     Missing coordinates are equal.
     """
     shared = pd.Series(0, cells.index)
-    for kind, name in wanted.items():
+    for kind, name in coordinates.items():
         shared += cells[kind].isna() if pd.isna(name) else cells[kind] == name
     value = merit(cells[metric.name], metric.better or "lower")
     order = pd.DataFrame({"shared": shared, "value": value}, cells.index)

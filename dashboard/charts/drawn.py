@@ -70,39 +70,39 @@ def _chosen(
     rows: pd.DataFrame, target: float, x: alt.X, y: alt.Y, series: charts.Series, shown: alt.Legend
 ) -> list[alt.Chart]:
     """Return a large point with its interval for the selected C of each series."""
-    numbers = [each["shorthand"].partition(":")[0] for each in (x, y)]
+    numbers = [axis["shorthand"].partition(":")[0] for axis in (x, y)]
     tooltip = charts.tooltips(["series", "C", "beta"], numbers, None)
-    drawn = alt.Chart(rows[rows["C"] == target]).encode(x=x)
-    return charts.curves(drawn, y, series, shown, rule=1, point=130, tooltip=tooltip)
+    points = alt.Chart(rows[rows["C"] == target]).encode(x=x)
+    return charts.curves(points, y, series, shown, rule=1, point=130, tooltip=tooltip)
 
 
 def frontier_chart(
     adaptive: pd.DataFrame,
     fixed: pd.DataFrame,
-    measured: pd.DataFrame,
+    strategies: pd.DataFrame,
     frontier: pd.DataFrame,
     series: charts.Series,
     target: float,
 ) -> charts.Layers:
     """Draw accuracy against cost: curves, the 95% band of a fixed n, single strategies, and the Pareto frontier.
 
-    Curves and frontier are those of :mod:`prmcal.dashboard.charts.curves`. `measured` has the columns series, name
+    Curves and frontier are those of :mod:`prmcal.dashboard.charts.curves`. `strategies` has the columns series, name
     (shown in the tooltip), label (drawn beside the point), cost, accuracy, accuracy_low and accuracy_high. `target` is
     the selected C. The axes are as long as the data need.
     """
-    parts = [adaptive[adaptive["C"] == target], fixed, measured]
-    ends = pd.concat(parts)[["accuracy_low", "accuracy_high"]]
-    least, most = float(ends["accuracy_low"].min()), float(ends["accuracy_high"].max())
-    costs = pd.concat([adaptive["cost"], fixed["cost"], measured["cost"]])
+    point_tables = [adaptive[adaptive["C"] == target], fixed, strategies]
+    ends = pd.concat(point_tables)[["accuracy_low", "accuracy_high"]]
+    lowest, highest = float(ends["accuracy_low"].min()), float(ends["accuracy_high"].max())
+    costs = pd.concat([adaptive["cost"], fixed["cost"], strategies["cost"]])
     x = _budgets("cost", float(costs.min()), float(costs.max()))
-    scale = alt.Scale(domain=[least, most], nice=True, clamp=True)
+    scale = alt.Scale(domain=[lowest, highest], nice=True, clamp=True)
     y = alt.Y("accuracy:Q", scale=scale, title="Accuracy", axis=alt.Axis(format=".0%"))
     low = alt.Y("accuracy_low:Q", scale=scale)
     shown = charts.legend(series.names)
     colour = series.colour("series", shown)
     numbers = ["cost", "accuracy", "accuracy_low", "accuracy_high"]
-    single = alt.Chart(measured).encode(x=x, color=colour, tooltip=charts.tooltips(["name"], numbers, None))
-    labelled = _with_label_places(measured, costs, least, most)
+    single = alt.Chart(strategies).encode(x=x, color=colour, tooltip=charts.tooltips(["name"], numbers, None))
+    labelled = _with_label_places(strategies, costs, lowest, highest)
     guides = alt.Chart(labelled).mark_rule(color=charts.GREY, strokeDash=[1, 3])
     steps = alt.Chart(frontier).encode(x=x, y=y)
     layers: list[Any] = [
@@ -114,14 +114,14 @@ def frontier_chart(
         guides.encode(x=x, y=y, y2="label_at:Q"),
         *_chosen(adaptive, target, x, y, series, shown),
     ]
-    for left in (True, False):
-        side = alt.Chart(labelled[labelled["left"] == left]).encode(x=x, color=colour)
-        text = side.mark_text(align="right" if left else "left", dx=-5 if left else 5, fontSize=11)
+    for is_left in (True, False):
+        side = alt.Chart(labelled[labelled["left"] == is_left]).encode(x=x, color=colour)
+        text = side.mark_text(align="right" if is_left else "left", dx=-5 if is_left else 5, fontSize=11)
         layers.append(text.encode(y="label_at:Q", text="label:N"))
     return alt.layer(*layers).properties(height=_HEIGHT)
 
 
-def _with_label_places(labelled: pd.DataFrame, costs: pd.Series, least: float, most: float) -> pd.DataFrame:
+def _with_label_places(labelled: pd.DataFrame, costs: pd.Series, lowest: float, highest: float) -> pd.DataFrame:
     """Say where labels are drawn: in two stacks at the bottom of a chart whose vertical axis has these ends.
 
     The column `left` says whether a label stands left of its point, as those in the right half of the chart do. The
@@ -130,8 +130,8 @@ def _with_label_places(labelled: pd.DataFrame, costs: pd.Series, least: float, m
     middle = float((costs.min() * costs.max()) ** 0.5)
     ordered = labelled.assign(left=labelled["cost"] > middle).sort_values(["cost", "accuracy"], ascending=[True, False])
     stacks = ordered.groupby("left")
-    places, sizes = stacks.cumcount(), stacks["left"].transform("size")
-    return ordered.assign(label_at=least + _LABEL * (most - least) * (sizes - places))
+    positions, sizes = stacks.cumcount(), stacks["left"].transform("size")
+    return ordered.assign(label_at=lowest + _LABEL * (highest - lowest) * (sizes - positions))
 
 
 def equal_cost_chart(rows: pd.DataFrame, series: charts.Series, target: float) -> charts.Layers:

@@ -23,18 +23,18 @@ _HEIGHT = 300
 
 def rewards_chart(table: pd.DataFrame) -> Layers:
     """Draw rewards with their band, and success rates with their intervals, along the steps of a :func:`step_table`."""
-    band, measured = table.dropna(subset=["band_low", "band_high"]), table.dropna(subset=["success"])
-    last, title = int(table["step"].max()), "Score" if measured.empty else "Score, share that is right"
-    axis = alt.Axis(values=list(range(last + 1)), format="d")
-    scale = alt.Scale(domain=[0, max(last, 1)], nice=False)
+    band, rated = table.dropna(subset=["band_low", "band_high"]), table.dropna(subset=["success"])
+    last_step, title = int(table["step"].max()), "Score" if rated.empty else "Score, share that is right"
+    axis = alt.Axis(values=list(range(last_step + 1)), format="d")
+    scale = alt.Scale(domain=[0, max(last_step, 1)], nice=False)
     x = alt.X("step:Q", title="Step (0: question only)", scale=scale, axis=axis)
     value, low, lowest = (alt.Y(f"{name}:Q", scale=UNIT, title=title) for name in ("value", "low", "band_low"))
     area = alt.Chart(band).mark_area(color=BLUE, opacity=0.2).encode(x=x, y=lowest, y2="band_high:Q")
-    rules = alt.Chart(measured).mark_rule(color=INK, strokeWidth=2).encode(x=x, y=low, y2="high:Q")
-    shown = [name for name, (column, *_) in _SERIES.items() if table[column].notna().any()] or [*_SERIES][:1]
-    rows = pd.concat([table[["step"]].assign(series=name, value=table[_SERIES[name][0]]) for name in shown])
-    _, colours, dashes = map(list, zip(*(_SERIES[name] for name in shown), strict=True))
-    style = Series(shown, colours, dashes, ["circle"] * len(shown))
+    rules = alt.Chart(rated).mark_rule(color=INK, strokeWidth=2).encode(x=x, y=low, y2="high:Q")
+    names = [name for name, (column, *_) in _SERIES.items() if table[column].notna().any()] or [*_SERIES][:1]
+    rows = pd.concat([table[["step"]].assign(series=name, value=table[_SERIES[name][0]]) for name in names])
+    _, colours, dashes = map(list, zip(*(_SERIES[name] for name in names), strict=True))
+    style = Series(names, colours, dashes, ["circle"] * len(names))
     tooltip = [
         alt.Tooltip("series:N"),
         alt.Tooltip("step:Q", format="d"),
@@ -50,18 +50,18 @@ def step_texts(text: str, steps: int) -> list[str]:
 
     If it splits into another number of parts, the last step has all of the text and the others are empty.
     """
-    found: list[str] = list(split_steps(text))
-    return found if len(found) == steps else [*[""] * (steps - 1), text][:steps]
+    texts: list[str] = list(split_steps(text))
+    return texts if len(texts) == steps else [*[""] * (steps - 1), text][:steps]
 
 
-def _exact_interval(k: float, n: float) -> tuple[float, float]:
+def _exact_interval(successes: float, follow_ups: float) -> tuple[float, float]:
     """Return the exact 95% interval of a success probability, given k successes of n; NaN if nothing was measured."""
     from scipy.stats import binomtest
 
-    if not n > 0:
+    if not follow_ups > 0:
         return np.nan, np.nan
-    found = binomtest(int(k), int(n)).proportion_ci(method="exact")
-    return found.low, found.high
+    ends = binomtest(int(successes), int(follow_ups)).proportion_ci(method="exact")
+    return ends.low, ends.high
 
 
 def step_table(prefixes: pd.DataFrame, trajectory: int) -> pd.DataFrame:
@@ -72,20 +72,20 @@ def step_table(prefixes: pd.DataFrame, trajectory: int) -> pd.DataFrame:
     the highest quantile); and success with its interval low and high, which has width 0 where the prefix contains the
     final answer. Unknown values are missing.
     """
-    own = prefixes[prefixes["trajectory"] == trajectory]
+    of_trajectory = prefixes[prefixes["trajectory"] == trajectory]
     columns = ["reward", "over_long", "successes", "follow_ups", "terminal"]
-    table = own.drop_duplicates("step").set_index("step")[columns]
-    rewards = own.dropna(subset=["level"]).pivot(index="step", columns="level", values="calibrated_reward")
+    table = of_trajectory.drop_duplicates("step").set_index("step")[columns]
+    rewards = of_trajectory.dropna(subset=["level"]).pivot(index="step", columns="level", values="calibrated_reward")
     rewards = rewards.reindex(table.index)
     table["calibrated"] = rewards.get(MEDIAN, np.nan)
     several = len(rewards.columns) > 1
     table["band_low"] = rewards.min(axis=1) if several else np.nan
     table["band_high"] = rewards.max(axis=1) if several else np.nan
-    k = table["successes"].to_numpy(dtype=np.float64, na_value=np.nan)
-    n = table["follow_ups"].to_numpy(dtype=np.float64, na_value=np.nan)
-    table["success"] = k / n
+    successes = table["successes"].to_numpy(dtype=np.float64, na_value=np.nan)
+    follow_ups = table["follow_ups"].to_numpy(dtype=np.float64, na_value=np.nan)
+    table["success"] = successes / follow_ups
     certain = table["terminal"].eq(True).to_numpy(dtype=bool, na_value=False)
-    ends = np.array([_exact_interval(*each) for each in zip(k, n, strict=True)]).reshape(-1, 2)
+    ends = np.array([_exact_interval(*counts) for counts in zip(successes, follow_ups, strict=True)]).reshape(-1, 2)
     table[["low", "high"]] = np.where(certain[:, None], table[["success"]], ends)
     return table.reset_index()
 
@@ -108,17 +108,17 @@ def draw(chart: alt.Chart | Layers, finding: str, *, wide: bool = True) -> None:
 
 def extremes(title: str, names: Iterable[str], values: Iterable[float], text: Callable[[float], str] = number) -> str:
     """Return the lowest and the highest value with their names."""
-    known = pd.Series(list(values), list(names), dtype=float).dropna()
-    if known.empty:
+    measured = pd.Series(list(values), list(names), dtype=float).dropna()
+    if measured.empty:
         return f"{title} was not measured."
-    low, high = known.sort_values(kind="stable").iloc[[0, -1]].items()
+    low, high = measured.sort_values(kind="stable").iloc[[0, -1]].items()
     return f"{title}: from {text(low[1])} ({low[0]}) to {text(high[1])} ({high[0]})."
 
 
 def bin_errors(bins: pd.DataFrame) -> str:
     """Return the bins of a reliability diagram with the lowest and the highest error."""
     filled = bins[bins["count"] > 0]
-    names = (f"mean reward {number(each)}" for each in filled["mean_reward"])
+    names = (f"mean reward {number(reward)}" for reward in filled["mean_reward"])
     return extremes("Reward minus success rate", names, filled["mean_reward"] - filled["mean_success"])
 
 

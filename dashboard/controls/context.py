@@ -10,7 +10,7 @@ import pandas as pd
 import streamlit as st
 from streamlit.navigation.page import StreamlitPage
 
-from prmcal.dashboard.controls.widgets import ask, bound, bound_several, given, link
+from prmcal.dashboard.controls.widgets import ask, bound, bound_several, link, query_values
 from prmcal.dashboard.formats import escaped
 from prmcal.db import catalog
 from prmcal.db.metrics import RANKING_METRIC, SETTING, Leaderboard
@@ -36,11 +36,11 @@ def grid_names(path: Path) -> dict[str, list[str]]:
 def filter_by(path: Path, *kinds: str) -> dict[str, list[str] | None]:
     """Show one filter for each kind in the sidebar. Return the selected names; None if nothing is selected."""
     names = grid_names(path)
-    chosen: dict[str, list[str] | None] = {}
+    selection: dict[str, list[str] | None] = {}
     for kind in kinds:
         title, binding = COORDINATE_TITLES[kind], bound_several(FILTERS[kind], names[kind])
-        chosen[kind] = st.sidebar.multiselect(title, names[kind], placeholder="All", **binding) or None
-    return chosen
+        selection[kind] = st.sidebar.multiselect(title, names[kind], placeholder="All", **binding) or None
+    return selection
 
 
 CHOICES = ("dataset", "llm", "prm", "calibrator")
@@ -67,7 +67,7 @@ class Context:
     preferred: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     @property
-    def wanted(self) -> dict[str, str]:
+    def first_names(self) -> dict[str, str]:
         """The name that pages show first, by kind."""
         return {**{kind: names[0] for kind, names in self.preferred.items() if names}, **self.choice}
 
@@ -83,19 +83,19 @@ def context_of(path: Path) -> Context:
         cells: pd.DataFrame = ask(catalog.cells, path)
     except DatabaseError:
         return Context({})
-    filters = {kind: [name for name in given(FILTERS[kind]) if name in names[kind]] for kind in FILTERS}
-    parameters: dict[str, str | Sequence[str]] = {FILTERS[kind]: kept for kind, kept in filters.items() if kept}
+    filters = {kind: [name for name in query_values(FILTERS[kind]) if name in names[kind]] for kind in FILTERS}
+    parameters: dict[str, str | Sequence[str]] = {FILTERS[kind]: values for kind, values in filters.items() if values}
     of_cell = _names_of_cell(cells)
-    chosen = {**of_cell, **{kind: given(kind)[-1] for kind in CHOICES if given(kind)}}
-    choice = {kind: chosen[kind] for kind in CHOICES if chosen.get(kind) in names[kind]}
+    names_in_address = {**of_cell, **{kind: query_values(kind)[-1] for kind in CHOICES if query_values(kind)}}
+    choice = {kind: names_in_address[kind] for kind in CHOICES if names_in_address.get(kind) in names[kind]}
     preferred = {kind: [of_cell[kind]] if kind in of_cell else filters[kind] for kind in FILTERS}
     return Context(parameters | choice, choice, preferred)
 
 
 def _names_of_cell(cells: pd.DataFrame) -> dict[str, str]:
     """Return the names of the cell whose identifier the address has. Return no names for an unknown identifier."""
-    wanted = next((given(parameter)[-1] for parameter in _CELLS if given(parameter)), None)
-    rows = cells[cells["cell_id"] == wanted].to_dict("records") if wanted else []
+    cell_id = next((query_values(parameter)[-1] for parameter in _CELLS if query_values(parameter)), None)
+    rows = cells[cells["cell_id"] == cell_id].to_dict("records") if cell_id else []
     return {kind: row[kind] for row in rows for kind in CHOICES if isinstance(row[kind], str)}
 
 
@@ -104,13 +104,13 @@ def show_links(pages: Mapping[str, StreamlitPage], current: StreamlitPage, conte
 
     The address of each link has the context and what its page showed last, apart from what names something in the data.
     """
-    shown: dict[str, dict[str, Any]] = st.session_state.setdefault(_SHOWN, {})
+    last_states: dict[str, dict[str, Any]] = st.session_state.setdefault(_SHOWN, {})
     shared = {*FILTERS.values(), *CHOICES}
-    here = {name: given(name) for name in st.query_params if name not in shared}
-    shown[current.title] = {name: values for name, values in here.items() if name not in _OF_DATA}
+    here = {name: query_values(name) for name in st.query_params if name not in shared}
+    last_states[current.title] = {name: values for name, values in here.items() if name not in _OF_DATA}
     for page in pages.values():
         is_current = page.title == current.title
-        state = {**context.parameters, **(here if is_current else shown.get(page.title, {}))}
+        state = {**context.parameters, **(here if is_current else last_states.get(page.title, {}))}
         st.sidebar.page_link(current if is_current else page, query_params=state)
 
 
@@ -118,7 +118,7 @@ def show_links(pages: Mapping[str, StreamlitPage], current: StreamlitPage, conte
 def folded(title: str) -> Iterator[None]:
     """Show selectors that a narrow screen folds behind a switch with a title, so that the answer comes first.
 
-    A page has one such place. `pages.css` folds it.
+    A page has one such switch. `pages.css` folds it.
     """
     st.container(key="fold").toggle(f"Choose: {title}", key="fold switch")
     with st.container(key="folded"):
@@ -131,37 +131,37 @@ def choose(path: Path, kinds: Sequence[str], leaderboard: Leaderboard) -> dict[s
     It offers the names of a leaderboard, or those of the others if this one has none. None if no cell has a name of
     each.
     """
-    known: pd.DataFrame = ask(catalog.cells, path)
+    all_cells: pd.DataFrame = ask(catalog.cells, path)
     context = context_of(path)
-    for cell in set(given("cell")) - set(known["cell_id"]):
+    for cell in set(query_values("cell")) - set(all_cells["cell_id"]):
         st.warning(escaped(f"There is no cell {cell!r} here. The page shows another cell instead."))
-    cells = known.dropna(subset=list(kinds))
+    cells = all_cells.dropna(subset=list(kinds))
     if cells.empty:
         return None
-    own = cells[cells["leaderboard"] == leaderboard]
-    cells = cells if own.empty else own
+    of_leaderboard = cells[cells["leaderboard"] == leaderboard]
+    cells = cells if of_leaderboard.empty else of_leaderboard
     with folded(" · ".join(COORDINATE_TITLES[kind] for kind in kinds)):
         columns = st.columns(len(kinds))
     for column, kind in zip(columns, kinds, strict=True):
         names = list(dict.fromkeys(cells[kind]))
-        first = next((name for name in context.preferred.get(kind, ()) if name in names), None)
-        if kind == "calibrator" and first is None:
-            first = _best_calibrator(path, cells)
-        first = first or next(iter(cells.loc[cells["status"] == "done", kind]), None)
+        default = next((name for name in context.preferred.get(kind, ()) if name in names), None)
+        if kind == "calibrator" and default is None:
+            default = _best_calibrator(path, cells)
+        default = default or next(iter(cells.loc[cells["status"] == "done", kind]), None)
         # Another data set has other questions, and another LLM other trajectories.
         resets = {"dataset": ["question", "trajectory"], "llm": ["trajectory"]}.get(kind, [])
-        name = column.selectbox(COORDINATE_TITLES[kind], names, **bound(kind, names, first, resets=resets))
+        name = column.selectbox(COORDINATE_TITLES[kind], names, **bound(kind, names, default, resets=resets))
         cells = cells[cells[kind] == name]
     return dict(cells.iloc[0])
 
 
 def _best_calibrator(path: Path, cells: pd.DataFrame) -> str | None:
     """Return the calibrator of the lowest mean Brier score of these cells; None if none has been measured."""
-    found: pd.DataFrame = ask(catalog.leaderboard, path, table="calibration")
-    if RANKING_METRIC not in found:
+    board: pd.DataFrame = ask(catalog.leaderboard, path, table="calibration")
+    if RANKING_METRIC not in board:
         return None
-    measured = found[found["cell_id"].isin(cells["cell_id"])].dropna(subset=[RANKING_METRIC])
-    means = measured.groupby("calibrator")[RANKING_METRIC].mean()
+    measured_cells = board[board["cell_id"].isin(cells["cell_id"])].dropna(subset=[RANKING_METRIC])
+    means = measured_cells.groupby("calibrator")[RANKING_METRIC].mean()
     return None if means.empty else str(means.idxmin())
 
 
@@ -177,13 +177,13 @@ def choose_leaderboard(tables: Sequence[Leaderboard], *resets: str) -> Leaderboa
     The parameters `resets` have identifiers of cells, which another leaderboard does not have.
     """
     # An identifier begins with its leaderboard.
-    named = [cell.partition("/")[0] for parameter in resets for cell in given(parameter)]
-    chosen: Leaderboard = st.segmented_control(
+    in_address = [cell.partition("/")[0] for parameter in resets for cell in query_values(parameter)]
+    leaderboard: Leaderboard = st.segmented_control(
         "Leaderboard",
         tables,
         format_func=lambda table: LEADERBOARDS[table].title,
         required=True,
         label_visibility="collapsed",
-        **bound("leaderboard", tables, next((each for each in tables if each in named), None), resets=resets),
+        **bound("leaderboard", tables, next((name for name in tables if name in in_address), None), resets=resets),
     )
-    return chosen
+    return leaderboard

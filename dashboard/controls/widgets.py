@@ -21,8 +21,8 @@ def link(page: str, /, **state: str | Sequence[str] | None) -> str:
     The path of the first page is empty. A parameter has a value, several for a widget with several, or None for no
     parameter.
     """
-    given = {name: value for name, value in state.items() if value is not None}
-    query = urlencode(given, doseq=True, quote_via=quote, safe="")
+    parameters = {name: value for name, value in state.items() if value is not None}
+    query = urlencode(parameters, doseq=True, quote_via=quote, safe="")
     return f"{page or './'}?{query}" if query else page or "./"
 
 
@@ -31,14 +31,14 @@ def enter_page(url_path: str) -> None:
     st.session_state[_PAGE_OF_APP] = url_path
 
 
-def given(parameter: str) -> list[str]:
+def query_values(parameter: str) -> list[str]:
     """Return the values of a query parameter: none if the address does not have it."""
     return list(st.query_params.get_all(parameter))
 
 
 def write_address(changes: Mapping[str, str | Sequence[str] | None]) -> None:
     """Change several query parameters in one step of the browser's history. None, or no value, removes a parameter."""
-    state = {**{name: given(name) for name in st.query_params}, **changes}
+    state = {**{name: query_values(name) for name in st.query_params}, **changes}
     st.query_params.from_dict({name: value for name, value in state.items() if value})
 
 
@@ -55,31 +55,31 @@ def bound(
     `text` gives the text of an option in the address, which does not name the default (else the first option). The
     parameters in `resets` are removed when the reader chooses another value.
     """
-    first = options[0] if default is None and len(options) else default
-    found = {text(option): option for option in options}
-    wanted = given(parameter)[-1:]
-    for unknown in set(wanted) - set(found):
-        instead = "" if first is None else f" The page shows {text(first)!r} instead."
+    default_option = options[0] if default is None and len(options) else default
+    by_text = {text(option): option for option in options}
+    in_address = query_values(parameter)[-1:]
+    for unknown in set(in_address) - set(by_text):
+        instead = "" if default_option is None else f" The page shows {text(default_option)!r} instead."
         st.warning(escaped(f"There is no {parameter} {unknown!r} here.{instead}"))
-    value = next((found[each] for each in wanted if each in found), first)
-    return _binding(parameter, value, first, lambda value: text(value), resets)
+    value = next((by_text[name] for name in in_address if name in by_text), default_option)
+    return _binding(parameter, value, default_option, lambda value: text(value), resets)
 
 
 def bound_several(parameter: str, options: Sequence[str], default: Sequence[str] = ()) -> dict[str, Any]:
     """Return the same for a widget with several values. An empty parameter means that no value is chosen."""
-    wanted = given(parameter)
-    known = [value for value in wanted if value in options]
-    unknown = [value for value in wanted if value and value not in options]
+    in_address = query_values(parameter)
+    valid = [value for value in in_address if value in options]
+    unknown = [value for value in in_address if value and value not in options]
     if unknown:
         listed = ", ".join(map(repr, unknown))
         st.warning(escaped(f"There is no {parameter} {listed} here. The page leaves it out."))
-    value = known if known or "" in wanted else list(default)
+    value = valid if valid or "" in in_address else list(default)
     return _binding(parameter, value, list(default), lambda chosen: chosen or [""])
 
 
 def bound_text(parameter: str) -> dict[str, Any]:
     """Return the same for a field of text."""
-    return _binding(parameter, "".join(given(parameter)[-1:]), "", lambda text: str(text))
+    return _binding(parameter, "".join(query_values(parameter)[-1:]), "", lambda text: str(text))
 
 
 def _binding(
@@ -95,8 +95,8 @@ def _binding(
         st.session_state[key] = value
 
     def write() -> None:
-        chosen = st.session_state[key]
-        written = None if chosen is None or chosen == default else text(chosen)
+        selection = st.session_state[key]
+        written = None if selection is None or selection == default else text(selection)
         write_address({**dict.fromkeys(resets), parameter: written})
 
     return {"key": key, "on_change": write}
@@ -108,16 +108,16 @@ REFRESH_SECONDS = 2
 """The time between two looks of an open page for new results."""
 
 
-def ask(query: Callable[Concatenate[Path, _P], _T], path: Path, *arguments: _P.args, **named: _P.kwargs) -> _T:
+def ask(query: Callable[Concatenate[Path, _P], _T], path: Path, *arguments: _P.args, **keywords: _P.kwargs) -> _T:
     """Call a query on the published copy at `path`, or return its cached result.
 
     The query is a function of :mod:`prmcal.db.catalog`, or one that takes longer to compute than to read again and asks
-    by itself. All readers share the result, so nobody may change it in place. Raises a DatabaseError if the copy is
+    by itself. All readers share the result, so nobody may change it. Raises a DatabaseError if the copy is
     missing or cannot be read, or if the query raises one.
     """
     name = f"{query.__module__}.{query.__qualname__}"
-    found: _T = _answer(name, str(path), fingerprint(path), query, arguments, named)
-    return found
+    answer: _T = _answer(name, str(path), fingerprint(path), query, arguments, keywords)
+    return answer
 
 
 def ask_cells(query: Callable[[Path, str], pd.DataFrame], path: Path, cells: pd.DataFrame) -> pd.DataFrame:
@@ -134,19 +134,19 @@ def _answer(
     published: tuple[int, int, int] | None,
     _query: Callable[..., Any],
     arguments: tuple[Any, ...],
-    named: dict[str, Any],
+    keywords: dict[str, Any],
 ) -> Any:
-    return _query(Path(path), *arguments, **named)
+    return _query(Path(path), *arguments, **keywords)
 
 
 def choose_view(options: Sequence[str], parameter: str = "view", *, resets: Sequence[str] = ()) -> str:
     """Let the reader choose a view of the page, by default the first. Another view drops the parameters in `resets`."""
-    own = bound(parameter, options, resets=resets)
-    chosen: str = st.segmented_control("View", options, required=True, label_visibility="collapsed", **own)
-    return chosen
+    binding = bound(parameter, options, resets=resets)
+    view: str = st.segmented_control("View", options, required=True, label_visibility="collapsed", **binding)
+    return view
 
 
-def choose_row(shown: pd.DataFrame, key: str, parameters: Mapping[str, str | None]) -> None:
+def choose_row(table: pd.DataFrame, key: str, parameters: Mapping[str, str | None]) -> None:
     """Show a table in which the reader can select one row, and write what the row names into the address.
 
     A new key clears the selection. `parameters` has the column whose value each query parameter gets; None removes the
@@ -155,12 +155,12 @@ def choose_row(shown: pd.DataFrame, key: str, parameters: Mapping[str, str | Non
 
     def write() -> None:
         for row in st.session_state[key].selection.rows:
-            chosen = shown.iloc[row]
-            write_address({name: str(chosen[column]) if column else None for name, column in parameters.items()})
+            values = table.iloc[row]
+            write_address({name: str(values[column]) if column else None for name, column in parameters.items()})
 
-    fractions = shown.select_dtypes("floating").columns
+    fractions = table.select_dtypes("floating").columns
     st.dataframe(
-        shown,
+        table,
         hide_index=True,
         column_config={name: st.column_config.NumberColumn(format="%.3f") for name in fractions},
         key=key,

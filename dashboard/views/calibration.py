@@ -26,41 +26,42 @@ def show(path: Path) -> None:
     """Show the page for a published database."""
     answer = show_question("When the score says 0.9, how often is it right?")
     cells = ask(catalog.leaderboard, path, table="calibration")
-    chosen = choose(path, CHOICES, "calibration")
-    if cells.empty or chosen is None:
+    cell = choose(path, CHOICES, "calibration")
+    if cells.empty or cell is None:
         st.info("This run has no calibration cells.")
         return
-    detail: CellDetail = ask(catalog.cell, path, cell_id=chosen["cell_id"])
+    detail: CellDetail = ask(catalog.cell, path, cell_id=cell["cell_id"])
     show_status(path, detail.cell)
     if detail.cell["status"] == "done":
         setting = rows_of_group(cells[cells["status"] == "done"], detail.cell)
         before = setting[setting["calibrator"].isin(ask(catalog.with_role, path, role="baseline")[:1])]
-        both = pd.concat([before, setting[setting["cell_id"] == chosen["cell_id"]]]).drop_duplicates("cell_id")
-        names = list(both["calibrator"])
+        pair = pd.concat([before, setting[setting["cell_id"] == cell["cell_id"]]]).drop_duplicates("cell_id")
+        names = list(pair["calibrator"])
         series = Series(names, [GREY, BLUE][-len(names) :], [[1, 0]] * len(names), ["circle"] * len(names))
         left, right = st.columns(2)
         with left:
             st.header("Before and after")
-            bins = ask_cells(catalog.reliability, path, both)
-            answer.markdown(answers.of_calibration(both, bins))
+            bins = ask_cells(catalog.reliability, path, pair)
+            answer.markdown(answers.of_calibration(pair, bins))
             draw(charts.reliability_chart(bins, series), bin_errors(bins), wide=False)
             st.caption(CAPTIONS["reliability"])
         with right:
-            _rivals(path, setting, chosen["calibrator"])
-        _metrics(path, both)
+            _rivals(path, setting, cell["calibrator"])
+        _metrics(path, pair)
     with st.expander("Where the numbers come from"):
         _provenance(detail)
-    st.caption(f"Cell {escaped(chosen['cell_id'])}")
+    st.caption(f"Cell {escaped(cell['cell_id'])}")
 
 
-def _rivals(path: Path, setting: pd.DataFrame, chosen: str) -> None:
+def _rivals(path: Path, setting: pd.DataFrame, calibrator: str) -> None:
     """Show the values of all calibrators at the setting."""
     st.header("All calibrators here")
-    described: Metrics = ask(catalog.metrics, path)
-    judged = [metric.name for metric in described.of("calibration") if metric.better and metric.name in setting]
-    judged.sort(key=lambda name: name not in MAIN_METRICS["calibration"])
-    name = st.selectbox("Metric", judged, format_func=described.title, **bound("metric", judged))
-    metric, measured = described[name], best_first(setting.dropna(subset=[name]), described[name])
+    descriptions: Metrics = ask(catalog.metrics, path)
+    metrics = descriptions.of("calibration")
+    metric_names = [metric.name for metric in metrics if metric.better and metric.name in setting]
+    metric_names.sort(key=lambda name: name not in MAIN_METRICS["calibration"])
+    name = st.selectbox("Metric", metric_names, format_func=descriptions.title, **bound("metric", metric_names))
+    metric, ranked = descriptions[name], best_first(setting.dropna(subset=[name]), descriptions[name])
     ends = {
         name: "value",
         f"{name}_low": "low",
@@ -69,9 +70,9 @@ def _rivals(path: Path, setting: pd.DataFrame, chosen: str) -> None:
         "calibrator": "label",
     }
     rows = (
-        measured[list(ends)]
+        ranked[list(ends)]
         .rename(columns=ends)
-        .assign(series=["this one" if name == chosen else "others" for name in measured["calibrator"]])
+        .assign(series=["this one" if name == calibrator else "others" for name in ranked["calibrator"]])
     )
     draw(
         charts.interval_chart(rows, metric.title, _RIVALS, zero=metric.better == "near zero"),
@@ -80,29 +81,29 @@ def _rivals(path: Path, setting: pd.DataFrame, chosen: str) -> None:
     st.caption(f"{metric.description} {metric.direction.capitalize()}.")
 
 
-def _metrics(path: Path, both: pd.DataFrame) -> None:
+def _metrics(path: Path, pair: pd.DataFrame) -> None:
     """Show each metric once, before and after, and on a click those that count the last step too."""
-    described: Metrics = ask(catalog.metrics, path)
-    names = [name for name in described.ordered(described) if name in both and both[name].notna().any()]
-    last = [name for name in names if name.endswith(with_terminal(""))]
-    for title, part in (
-        ("All metrics", [name for name in names if name not in last]),
-        ("With the last step", last),
+    descriptions: Metrics = ask(catalog.metrics, path)
+    names = [name for name in descriptions.ordered(descriptions) if name in pair and pair[name].notna().any()]
+    with_last_step = [name for name in names if name.endswith(with_terminal(""))]
+    for title, listed in (
+        ("All metrics", [name for name in names if name not in with_last_step]),
+        ("With the last step", with_last_step),
     ):
-        if part:
-            with st.expander(f"{title} ({len(part)})"):
+        if listed:
+            with st.expander(f"{title} ({len(listed)})"):
                 values = {
                     f"{row['calibrator']}": [
                         estimates(pd.DataFrame([[row[f"{name}{end}"] for end in ("", "_low", "_high")]]))[0]
-                        for name in part
+                        for name in listed
                     ]
-                    for row in both.to_dict("records")
+                    for row in pair.to_dict("records")
                 }
                 show_table(
                     {
-                        "Metric": [escaped(described.title(name)) for name in part],
+                        "Metric": [escaped(descriptions.title(name)) for name in listed],
                         **values,
-                        "Meaning": [escaped(described[name].description) for name in part],
+                        "Meaning": [escaped(descriptions[name].description) for name in listed],
                     }
                 )
 

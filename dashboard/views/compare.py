@@ -46,18 +46,19 @@ def show(path: Path) -> None:
         st.info("No other cell of this leaderboard and data set is finished.")
         return
     try:
-        found: CellComparison = ask(catalog.compare_cells, path, cell_a=pair[0], cell_b=pair[1])
+        comparison: CellComparison = ask(catalog.compare_cells, path, cell_a=pair[0], cell_b=pair[1])
     except (ArtifactError, IncomparableCellsError) as error:
         st.info(formats.escaped(str(error)))
         return
-    described: Metrics = ask(catalog.metrics, path)
-    answer.markdown(answers.of_comparison(found, described[_DECISIVE[table]]))
-    _chart(found, described)
-    with st.expander(f"All {len(found.table)} metrics in numbers"):
-        board = comparison_board(found, described.title)
+    descriptions: Metrics = ask(catalog.metrics, path)
+    answer.markdown(answers.of_comparison(comparison, descriptions[_DECISIVE[table]]))
+    _chart(comparison, descriptions)
+    with st.expander(f"All {len(comparison.table)} metrics in numbers"):
+        board = comparison_board(comparison, descriptions.title)
         st.caption(formats.escaped(board.legend))
-        show_table({each.title: [formats.escaped(typeset(text)) for text in each.values] for each in board.columns})
-    _questions(context.context_of(path), found)
+        cells = {column.title: map(typeset, column.values) for column in board.columns}
+        show_table({title: list(map(formats.escaped, texts)) for title, texts in cells.items()})
+    _questions(context.context_of(path), comparison)
 
 
 def _pick_cells(path: Path, cells: pd.DataFrame, table: Leaderboard) -> tuple[str, str] | None:
@@ -67,22 +68,22 @@ def _pick_cells(path: Path, cells: pd.DataFrame, table: Leaderboard) -> tuple[st
     """
     metric = ask(catalog.metrics, path)[LEADERBOARDS[table].main_metrics[0]]
     first_names = {kind: next(iter(cells[kind].dropna()), None) for kind in context.CHOICES}
-    setting = {**first_names, **context.context_of(path).wanted}
+    setting = {**first_names, **context.context_of(path).first_names}
     baseline = next(iter(ask(catalog.with_role, path, role="baseline")), None)
-    first = likest(cells, {**setting, "calibrator": baseline}, metric)["cell_id"].iloc[0]
+    cell_a = likest(cells, {**setting, "calibrator": baseline}, metric)["cell_id"].iloc[0]
     left, right = st.columns(2)
     with left:
-        first = _pick("a", cells, str(first))
-    picked = dict(cells[cells["cell_id"] == first].iloc[0])
-    others = cells[(cells["dataset"] == picked["dataset"]) & (cells["cell_id"] != first)]
-    if others.empty:
+        cell_a = _pick("a", cells, str(cell_a))
+    picked = dict(cells[cells["cell_id"] == cell_a].iloc[0])
+    rivals = cells[(cells["dataset"] == picked["dataset"]) & (cells["cell_id"] != cell_a)]
+    if rivals.empty:
         return None
-    same = others[others["llm"] == picked["llm"]]
-    others = others if same.empty else same
+    same_llm = rivals[rivals["llm"] == picked["llm"]]
+    rivals = rivals if same_llm.empty else same_llm
     alike = {kind: picked[kind] for kind in ("prm", "strategy", "target", "level")}
-    others = likest(others, alike, metric)
+    rivals = likest(rivals, alike, metric)
     with right:
-        return first, _pick("b", others, str(others["cell_id"].iloc[0]))
+        return cell_a, _pick("b", rivals, str(rivals["cell_id"].iloc[0]))
 
 
 def _pick(parameter: str, cells: pd.DataFrame, default: str) -> str:
@@ -91,38 +92,38 @@ def _pick(parameter: str, cells: pd.DataFrame, default: str) -> str:
     return str(st.selectbox(parameter.upper(), names, **bound(parameter, names, default, resets=["b"])))
 
 
-def _chart(found: CellComparison, described: Metrics) -> None:
+def _chart(comparison: CellComparison, descriptions: Metrics) -> None:
     # Metrics of similar size of which some values are better, the main ones first.
-    main = [*LEADERBOARDS[found.a["leaderboard"]].main_metrics]
-    judged = [name for name in found.table["metric"] if described[name].better]
-    shown = found.table.set_index("metric").loc[sorted(judged, key=lambda name: name not in main)[:_CHARTED]]
-    rows = shown[["low", "high"]].astype(float)
-    rows = rows.assign(label=[described.title(name) for name in rows.index], value=shown["difference"].astype(float))
+    main = [*LEADERBOARDS[comparison.a["leaderboard"]].main_metrics]
+    names = [name for name in comparison.table["metric"] if descriptions[name].better]
+    charted = comparison.table.set_index("metric").loc[sorted(names, key=lambda name: name not in main)[:_CHARTED]]
+    rows = charted[["low", "high"]].astype(float)
+    rows = rows.assign(label=list(map(descriptions.title, rows.index)), value=charted["difference"].astype(float))
     rows["series"] = [
-        _OUTCOMES[2] if not row.real else _OUTCOMES[not answers.improves(described[str(row.Index)], row.difference)]
-        for row in shown.itertuples()
+        _OUTCOMES[2] if not row.real else _OUTCOMES[not answers.improves(descriptions[str(row.Index)], row.difference)]
+        for row in charted.itertuples()
     ]
-    outcomes = [each for each in _OUTCOMES if each in set(rows["series"])]
+    outcomes = [outcome for outcome in _OUTCOMES if outcome in set(rows["series"])]
     chart = interval_chart(rows, _AXIS, _SERIES, zero=True, shown=legend(outcomes, lines=False))
     charts.draw(chart, charts.extremes(_AXIS, rows["label"], rows["value"]))
 
 
-def _questions(here: context.Context, found: CellComparison) -> None:
-    board = questions_board(found)
+def _questions(here: context.Context, comparison: CellComparison) -> None:
+    board = questions_board(comparison)
     st.header("Where they differ most")
-    if found.differing.empty:
+    if comparison.differing.empty:
         st.info(formats.CAPTIONS["no questions"])
         return
-    own = {kind: found.a[kind] for kind in context.CHOICES if found.a[kind]}
-    names, *others, texts = board.columns
+    choice = {kind: comparison.a[kind] for kind in context.CHOICES if comparison.a[kind]}
+    names, *middle, texts = board.columns
     # The text of a question says more than its name, and a narrow screen has no room for both.
     links = [
-        f"[{formats.escaped(text[:_EXCERPT] or name)}]({here.link('trajectories', question=name, **own)})"
+        f"[{formats.escaped(text[:_EXCERPT] or name)}]({here.link('trajectories', question=name, **choice)})"
         for name, text in zip(names.values, texts.values, strict=True)
     ]
     columns = {
-        each.title[:1].upper() + each.title[1:].replace("-", _MINUS): formats.texts(map(typeset, each.values))
-        for each in others
+        column.title[:1].upper() + column.title[1:].replace("-", _MINUS): formats.texts(map(typeset, column.values))
+        for column in middle
     }
     show_table({"Question": links, **columns})
     st.caption(f"{board.title}. A click shows the steps.")

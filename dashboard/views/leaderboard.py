@@ -10,7 +10,7 @@ import pandas as pd
 import streamlit as st
 
 from prmcal.dashboard.controls import context, widgets
-from prmcal.dashboard.controls.widgets import ask, bound_several, bound_text, given
+from prmcal.dashboard.controls.widgets import ask, bound_several, bound_text, query_values
 from prmcal.dashboard.formats import escaped, integer
 from prmcal.dashboard.views.shared import best_first, show_html, show_question
 from prmcal.db import catalog
@@ -43,8 +43,8 @@ def show(path: Path) -> None:
         view = widgets.choose_view(["Ranking", "All cells"], resets=["sort", "row", "search"])
         if view != "All cells":
             titles = {PLURALS[kind][:1].upper() + PLURALS[kind][1:]: kind for kind in KINDS}
-            chosen = widgets.choose_view(list(titles), "rows", resets=["sort", "row", "search"])
-            kind = titles.get(chosen, "calibrator")
+            title = widgets.choose_view(list(titles), "rows", resets=["sort", "row", "search"])
+            kind = titles.get(title, "calibrator")
         else:
             tables = _tables(path)
             table = tables[widgets.choose_view(list(tables), "table", resets=["sort", "row", "columns"])]
@@ -60,12 +60,12 @@ def show(path: Path) -> None:
 
 def _address(path: Path, **changes: str | Sequence[str] | None) -> str:
     """Return the address of this page in its state with some changes."""
-    state = {name: given(name) for name in _STATE if given(name)}
+    state = {name: query_values(name) for name in _STATE if query_values(name)}
     return context.context_of(path).link("leaderboard", **{**state, **changes})
 
 
 def _sorted_by() -> str:
-    return "".join(given("sort")[-1:])
+    return "".join(query_values("sort")[-1:])
 
 
 def _toggled(key: str) -> str | None:
@@ -78,58 +78,58 @@ def _show_ranking(path: Path, kind: Kind, text: str, answer: Any, download: Any)
     names = context.filter_by(path, *kinds)
     if kind == "calibrator":
         settings = {name: names[name] for name in ("dataset", "llm", "prm")}
-        found = of_calibrators(ask(catalog.overview, path, **settings), names["calibrator"])
+        board = of_calibrators(ask(catalog.overview, path, **settings), names["calibrator"])
     else:
-        found = ask(competition, path, kind, **names)
-    if not found.settings:
+        board = ask(competition, path, kind, **names)
+    if not board.settings:
         st.info("The grid of this run has no such cells.")
         return
-    answer.markdown(f"**{escaped(winner(found))}**")
+    answer.markdown(f"**{escaped(winner(board))}**")
     _summary(_cells(path, "league" if kind == "strategy" else "calibration"), answer)
     with download:
         widgets.show_download(
-            f"{kind}-ranking", lambda: competition_frame(found).to_csv(index=False, lineterminator="\n")
+            f"{kind}-ranking", lambda: competition_frame(board).to_csv(index=False, lineterminator="\n")
         )
-    chosen = given("row")
+    chosen_names = query_values("row")
     show_html(
         competition_html(
-            found,
-            _arranged(found, [row for row in found.rows if text in row.name.lower()]),
+            board,
+            _arranged(board, [row for row in board.rows if text in row.name.lower()]),
             cell=_cell_links(path, "league" if kind == "strategy" else "calibration"),
-            row=lambda name: _address(path, row=None if name in chosen else name),
+            row=lambda name: _address(path, row=None if name in chosen_names else name),
             sort=lambda key: _address(path, sort=_toggled(key)),
-            chosen=chosen,
+            chosen=chosen_names,
         )
     )
-    for row in (*found.rows, *([found.reference] if found.reference else [])):
-        if row.name in chosen:
+    for row in (*board.rows, *([board.reference] if board.reference else [])):
+        if row.name in chosen_names:
             _show_row(path, kind, row)
 
 
-def _arranged(found: Competition, rows: list[Row]) -> list[Row]:
+def _arranged(board: Competition, rows: list[Row]) -> list[Row]:
     """Return the rows in the order that the address names; those without a value last."""
     key = _sorted_by()
     order = key.removeprefix("-")
     if order == "name":
         return sorted(rows, key=lambda row: row.name, reverse=key.startswith("-"))
-    if order != "mean" and not (order.isdecimal() and int(order) < len(found.settings)):
+    if order != "mean" and not (order.isdecimal() and int(order) < len(board.settings)):
         return rows
-    lower = found.kind in ("prm", "llm") or (order != "mean" and found.kind == "calibrator")
+    lower = board.kind in ("prm", "llm") or (order != "mean" and board.kind == "calibrator")
     sign = (1 if lower else -1) * (-1 if key.startswith("-") else 1)
 
-    def place(row: Row) -> tuple[bool, float]:
-        cell = row.mean if order == "mean" else row.cells.get(found.settings[int(order)])
-        return (cell is None or cell.value != cell.value, 0.0 if cell is None else sign * cell.value)
+    def sort_key(row: Row) -> tuple[bool, float]:
+        mean = row.mean if order == "mean" else row.cells.get(board.settings[int(order)])
+        return (mean is None or mean.value != mean.value, 0.0 if mean is None else sign * mean.value)
 
-    return sorted(rows, key=place)
+    return sorted(rows, key=sort_key)
 
 
 def _cell_links(path: Path, page: str) -> Any:
     """Return a function that gives the address of the page that shows the setting of a cell."""
     cells = ask(catalog.cells, path).set_index("cell_id")[list(context.CHOICES)]
-    named = cells.astype(object).where(cells.notna(), None).to_dict("index")
+    names_of = cells.astype(object).where(cells.notna(), None).to_dict("index")
     here = context.context_of(path)
-    return lambda cell_id: here.link(page, **named[cell_id])
+    return lambda cell_id: here.link(page, **names_of[cell_id])
 
 
 def _show_row(path: Path, kind: Kind, row: Row) -> None:
@@ -156,41 +156,41 @@ def _show_cells(path: Path, table: Leaderboard, text: str, answer: Any, download
     cells = _cells(path, table)
     _summary(cells, answer)
     filters = context.filter_by(path, *(kind for kind in context.FILTERS if cells[kind].notna().any()))
-    shown = with_names(cells, filters)
+    filtered = with_names(cells, filters)
     with download:
         widgets.show_download(table, lambda: cells.to_csv(index=False, lineterminator="\n"))
-    if shown.empty:
+    if filtered.empty:
         st.info("No cell matches the filters in the sidebar.")
         return
-    described = ask(catalog.metrics, path)
-    measured = [name for name in shown if f"{name}_low" in shown and shown[name].notna().any()]
-    main = [name for name in LEADERBOARDS[table].main_metrics if name in measured]
+    descriptions = ask(catalog.metrics, path)
+    metric_names = [name for name in filtered if f"{name}_low" in filtered and filtered[name].notna().any()]
+    main = [name for name in LEADERBOARDS[table].main_metrics if name in metric_names]
     columns = st.multiselect(
         "Columns",
-        measured,
-        format_func=described.title,
+        metric_names,
+        format_func=descriptions.title,
         placeholder="Names only",
         label_visibility="collapsed",
-        **bound_several("columns", measured, main),
+        **bound_several("columns", metric_names, main),
     )
-    found = shown[shown["cell_id"].str.lower().str.contains(text, regex=False)] if text else shown
-    found = _ordered(found, described[main[0]] if main else None)
+    matching = filtered[filtered["cell_id"].str.lower().str.contains(text, regex=False)] if text else filtered
+    matching = _ordered(matching, descriptions[main[0]] if main else None)
     answer.markdown(
-        f"{integer(len(found))} of {integer(len(cells))} cells"
-        + (f"; the first {_MOST} are shown, the CSV has all" if len(found) > _MOST else "")
+        f"{integer(len(matching))} of {integer(len(cells))} cells"
+        + (f"; the first {_MOST} are shown, the CSV has all" if len(matching) > _MOST else "")
     )
-    if found.empty:
+    if matching.empty:
         return
-    board = _narrow(web_board(found.head(_MOST), table, described, columns))
-    chosen = [cell for cell in given("row") if cell in set(cells["cell_id"])][-2:]
-    _show_chosen(path, cells, chosen)
+    board = _narrow(web_board(matching.head(_MOST), table, descriptions, columns))
+    chosen_cells = [cell for cell in query_values("row") if cell in set(cells["cell_id"])][-2:]
+    _show_chosen(path, cells, chosen_cells)
     show_html(
         cells_html(
             board,
-            row=lambda cell: _address(path, row=_with(chosen, cell)),
+            row=lambda cell: _address(path, row=_with(chosen_cells, cell)),
             sort=lambda key: _address(path, sort=_toggled(key)),
             sorted_by=_sorted_by(),
-            chosen=chosen,
+            chosen=chosen_cells,
         )
     )
 
@@ -198,10 +198,10 @@ def _show_cells(path: Path, table: Leaderboard, text: str, answer: Any, download
 def _narrow(board: Board) -> Board:
     """Return a board with the number, the competitor and its first metric first, which a phone shows."""
     number, *names = board.columns[: board.names]
-    setting_names = [each for each in names if each.key in SETTING]
-    first, *others = board.columns[board.names :]
-    who = [each for each in names if each not in setting_names]
-    return replace(board, columns=(number, *reversed(who), first, *setting_names, *others))
+    setting_names = [column for column in names if column.key in SETTING]
+    first_metric, *other_metrics = board.columns[board.names :]
+    who = [column for column in names if column not in setting_names]
+    return replace(board, columns=(number, *reversed(who), first_metric, *setting_names, *other_metrics))
 
 
 def _with(chosen: Sequence[str], cell: str) -> list[str]:
@@ -224,17 +224,17 @@ def _show_chosen(path: Path, cells: pd.DataFrame, chosen: Sequence[str]) -> None
     if len(chosen) == 1:
         links.append(_link("Compare it with another cell", here.link("compare", a=chosen[0])))
     elif chosen:
-        first, second = chosen
-        text = f"Compare #{names[first]} with #{names[second]}"
-        links = [_link(text, here.link("compare", a=first, b=second))]
+        cell_a, cell_b = chosen
+        text = f"Compare #{names[cell_a]} with #{names[cell_b]}"
+        links = [_link(text, here.link("compare", a=cell_a, b=cell_b))]
     text = " · ".join(links) or "Choose a number to open its cell, or two to compare them."
     show_html(f'<div class="ov"><p>{text}</p></div>', "chosen")
 
 
 def _cells(path: Path, table: Leaderboard) -> pd.DataFrame:
     """Return the cells of a leaderboard. It takes the longest of all queries, so it is asked in one way only."""
-    found: pd.DataFrame = ask(catalog.leaderboard, path, table=table)
-    return found
+    cells: pd.DataFrame = ask(catalog.leaderboard, path, table=table)
+    return cells
 
 
 def _link(text: str, address: str) -> str:
@@ -257,6 +257,6 @@ def read_ahead(path: Path) -> None:
 def _summary(cells: pd.DataFrame, answer: Any) -> None:
     """Say how many cells have failed or are pending. A table without such cells speaks for itself."""
     counts = cells["status"].value_counts()
-    others = [f"{counts[status]} {status}" for status in ("failed", "pending") if status in counts]
-    if others:
-        answer.markdown(" · ".join([f"{counts.get('done', 0)} of {len(cells)} cells done", *others]))
+    unfinished = [f"{counts[status]} {status}" for status in ("failed", "pending") if status in counts]
+    if unfinished:
+        answer.markdown(" · ".join([f"{counts.get('done', 0)} of {len(cells)} cells done", *unfinished]))

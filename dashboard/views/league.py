@@ -27,29 +27,29 @@ def show(path: Path) -> None:
     """Show the page for a published database."""
     answer = show_question("Which strategy is best at equal cost?")
     filters = context.filter_by(path, *context.FILTERS)
-    found: League = ask(catalog.league, path, **filters)
-    if not found.rows:
-        st.info(_why_empty(path, found))
+    league: League = ask(catalog.league, path, **filters)
+    if not league.rows:
+        st.info(_why_empty(path, league))
         return
     with answer:
-        show_html(league_html(found))
-    _curves(path, found)
+        show_html(league_html(league))
+    _curves(path, league)
     here = context.context_of(path)
-    every = here.link("leaderboard", view="All cells", table=LEADERBOARDS["league"].title)
-    links = {"Ranking": here.link("leaderboard", rows="Strategies"), "All cells": every}
-    shown = " · ".join(f'<a href="{escape(address)}">{text}</a>' for text, address in links.items())
-    show_html(f'<div class="ov"><p>{shown}</p></div>', "links")
+    all_cells = here.link("leaderboard", view="All cells", table=LEADERBOARDS["league"].title)
+    links = {"Ranking": here.link("leaderboard", rows="Strategies"), "All cells": all_cells}
+    anchors = " · ".join(f'<a href="{escape(address)}">{text}</a>' for text, address in links.items())
+    show_html(f'<div class="ov"><p>{anchors}</p></div>', "links")
 
 
-def _why_empty(path: Path, found: League) -> str:
-    if any(found.counts.values()):
+def _why_empty(path: Path, league: League) -> str:
+    if any(league.counts.values()):
         return "No strategy has been measured yet."
     if (ask(catalog.cells, path)["leaderboard"] == "league").any():
         return "No result of the league matches the filters."
     return "The grid of this run has no league. Add `league: true` to the grid file and run it again."
 
 
-def _curves(path: Path, found: League) -> None:
+def _curves(path: Path, league: League) -> None:
     left, right = st.columns([3, 2])
     with left:
         group = context.choose_group(path, "league")
@@ -60,7 +60,7 @@ def _curves(path: Path, found: League) -> None:
         st.info("The curves of this data set, LLM and PRM have not been computed yet.")
         return
     entries = [Entry.of(row.strategy, row.calibrator, row.level) for row in points.itertuples()]
-    ranked = [row.entry for row in found.rows]
+    ranked = [row.entry for row in league.rows]
     levels = levels_of([*entries, *ranked])
     points = points.assign(entry=[f"{entry.name}{levels[entry]}" for entry in entries])
     here = set(points["entry"])
@@ -68,15 +68,15 @@ def _curves(path: Path, found: League) -> None:
     order = [name for entry in ranked if (name := f"{entry.name}{levels[entry]}") in here]
     order += sorted(here - set(order))
     with right:
-        chosen = st.multiselect("Curves", order, placeholder=f"The {_DRAWN} best", **bound_several("curves", order))
-    bands = coinciding(points, [name for name in order if not chosen or name in chosen])
-    names = {first: f"{first} (+{len(others)})" if others else first for first, others in bands.items()}
-    drawn = list(names)[:_DRAWN]
-    shown = points[points["entry"].isin(drawn)].replace({"entry": names})
-    highest = shown.groupby("entry")["accuracy"].max()
+        selection = st.multiselect("Curves", order, placeholder=f"The {_DRAWN} best", **bound_several("curves", order))
+    bands = coinciding(points, [name for name in order if not selection or name in selection])
+    names = {name: f"{name} (+{len(twins)})" if twins else name for name, twins in bands.items()}
+    drawn_names = list(names)[:_DRAWN]
+    drawn_points = points[points["entry"].isin(drawn_names)].replace({"entry": names})
+    highest = drawn_points.groupby("entry")["accuracy"].max()
     finding = extremes("Highest accuracy", highest.index, highest)
-    draw(league_chart(shown, series_of(list(names.values()), set(shown["entry"]))), finding)
-    for first, others in bands.items():
-        if others and first in drawn:
-            st.caption(escaped(f"Like {first}: {', '.join(others)}."))
+    draw(league_chart(drawn_points, series_of(list(names.values()), set(drawn_points["entry"]))), finding)
+    for name, twins in bands.items():
+        if twins and name in drawn_names:
+            st.caption(escaped(f"Like {name}: {', '.join(twins)}."))
     st.caption(CAPTIONS["league"])

@@ -25,35 +25,35 @@ def show(path: Path) -> None:
     """Show the page for a published database."""
     answer = show_question(QUESTION)
     filters = context.filter_by(path, "dataset", "llm", "prm")
-    found: Overview = ask(catalog.overview, path, **filters)
+    ranked: Overview = ask(catalog.overview, path, **filters)
     here = context.context_of(path)
     with answer:
-        show_html(answer_html(found), "said")
+        show_html(answer_html(ranked), "said")
     left, right = st.columns([3, 2], gap="medium")
     with left:
-        _picture(path, found)
+        _picture(path, ranked)
     with right:
-        show_html(cards_html(found), "cards")
+        show_html(cards_html(ranked), "cards")
     show_html(
-        ranking_html(found, of_calibrators(found), lambda name: here.link("calibration", calibrator=name)),
+        ranking_html(ranked, of_calibrators(ranked), lambda name: here.link("calibration", calibrator=name)),
         "ranking",
     )
 
 
-def _picture(path: Path, found: Overview) -> None:
+def _picture(path: Path, ranked: Overview) -> None:
     """Draw the scores of a setting before and after its repair by the first calibrator of the ranking."""
-    settings = before_and_after(found)
+    settings = before_and_after(ranked)
     if not settings:
         return
     names = {" · ".join(names): names for names in settings}
-    chosen = st.selectbox(
+    setting = st.selectbox(
         "Setting",
         list(names),
-        format_func=lambda name: f"{name} ({counted(found.questions.get(names[name][0], 0), 'question')})",
+        format_func=lambda name: f"{name} ({counted(ranked.questions.get(names[name][0], 0), 'question')})",
         label_visibility="collapsed",
         **bound("setting", list(names)),
     )
-    both = pd.DataFrame(settings[names[chosen]].items(), columns=["calibrator", "cell_id"])
-    bins = ask_cells(catalog.reliability, path, both)
-    shown = list(both["calibrator"])
-    draw(reliability_chart(bins, series_of(shown, shown), _SQUARE), bin_errors(bins), wide=False)
+    cells = pd.DataFrame(settings[names[setting]].items(), columns=["calibrator", "cell_id"])
+    bins = ask_cells(catalog.reliability, path, cells)
+    calibrators = list(cells["calibrator"])
+    draw(reliability_chart(bins, series_of(calibrators, calibrators), _SQUARE), bin_errors(bins), wide=False)

@@ -22,8 +22,8 @@ def show(path: Path) -> None:
         return
     cells = ask(catalog.cells, path)
     counts = cells["status"].value_counts()
-    parts = ", ".join(f"{integer(counts[name])} {name}" for name in ("done", "failed", "pending") if name in counts)
-    answer.markdown(f"**{parts}** of {integer(len(cells))} cells of the grid {escaped(runs.iloc[-1]['grid_name'])}.")
+    summary = ", ".join(f"{integer(counts[name])} {name}" for name in ("done", "failed", "pending") if name in counts)
+    answer.markdown(f"**{summary}** of {integer(len(cells))} cells of the grid {escaped(runs.iloc[-1]['grid_name'])}.")
     show_progress(path)
     _failures(cells)
     _history(runs)
@@ -48,7 +48,7 @@ def _history(runs: pd.DataFrame) -> None:
         {
             "Run": latest_first["run_id"],
             "Grid": latest_first["grid_name"],
-            "Started (UTC)": [_moment(each) for each in latest_first["started_at"]],
+            "Started (UTC)": [_moment(start) for start in latest_first["started_at"]],
             "Duration": [_duration(row) for row in latest_first.to_dict("records")],
             "Status": latest_first["status"],
             "prmcal": latest_first["prmcal_version"],
@@ -57,7 +57,7 @@ def _history(runs: pd.DataFrame) -> None:
     latest = latest_first.iloc[0]
     with st.expander("Packages and hardware of the latest run"):
         facts = {**latest["hardware"], **latest["packages"]}
-        table = pd.DataFrame({"Name": list(facts), "Version or value": [str(each) for each in facts.values()]})
+        table = pd.DataFrame({"Name": list(facts), "Version or value": list(map(str, facts.values()))})
         st.dataframe(table, hide_index=True)
     with st.expander(f"Grid of the latest run, key {escaped(latest['grid_key'])}"):
         st.code(latest["grid"], language=None)

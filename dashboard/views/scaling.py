@@ -66,10 +66,10 @@ class _Setting:
         )
         return float(level)
 
-    def drawn(self, gains: pd.DataFrame, others: Sequence[str] = ()) -> list[str]:
+    def choose_series(self, gains: pd.DataFrame, more: Sequence[str] = ()) -> list[str]:
         """Let the reader choose what is drawn: by default the two most accurate calibrators and the baseline."""
         ranked = gains.sort_values("accuracy", ascending=False, kind="stable")["series"]
-        return choose_drawn(self.path, list(ranked), others)
+        return choose_drawn(self.path, list(ranked), more)
 
     def show_gain(self, target: float, level: float) -> pd.DataFrame:
         """Say in a sentence what IAS buys at equal cost, and return the gains of all calibrators.
@@ -79,9 +79,9 @@ class _Setting:
         """
         rows = ask(_gains_at_once, self.path, group=self.group, target=target, level=level)
         if len(rows):
-            wanted = rows[rows["series"] == context_of(self.path).choice.get("calibrator")]
-            row = next((wanted if len(wanted) else rows.nlargest(1, "accuracy")).itertuples())
-            best = len(rows) if wanted.empty else 1
+            chosen = rows[rows["series"] == context_of(self.path).choice.get("calibrator")]
+            row = next((chosen if len(chosen) else rows.nlargest(1, "accuracy")).itertuples())
+            best = len(rows) if chosen.empty else 1
             fixed = curves.fixed_points(self.pool).iloc[[0, -1]]
             self.answer.markdown(answers.of_samples(row, fixed, best))
         return rows
@@ -93,34 +93,34 @@ def _show_equal_cost(setting: _Setting) -> None:
     if rows.empty:
         st.info("No calibrator has rewards for this data set, LLM and PRM.")
         return
-    chosen = setting.show_gain(target, level)
-    rows = rows[rows["series"].isin(setting.drawn(chosen))]
-    drawn = [each for each in setting.calibrators if each in set(rows["series"])]
-    chart = equal_cost_chart(rows, series_of(drawn, drawn), target)
-    title, differences = f"Difference at C = {target:g}", 100 * chosen["difference"]
-    draw(chart, extremes(title, chosen["series"], differences, "{:.1f} points".format))
+    gains = setting.show_gain(target, level)
+    rows = rows[rows["series"].isin(setting.choose_series(gains))]
+    calibrators = [name for name in setting.calibrators if name in set(rows["series"])]
+    chart = equal_cost_chart(rows, series_of(calibrators, calibrators), target)
+    title, differences = f"Difference at C = {target:g}", 100 * gains["difference"]
+    draw(chart, extremes(title, gains["series"], differences, "{:.1f} points".format))
     st.caption(CAPTIONS["equal cost"])
-    found = [verdict(low, high) for low, high in zip(chosen["low"], chosen["high"], strict=True)]
+    verdicts = [verdict(low, high) for low, high in zip(gains["low"], gains["high"], strict=True)]
     with st.expander("All calibrators in numbers"):
         st.caption(CAPTIONS["equal cost table"])
         show_table(
             {
-                "Calibrator": chosen["series"],
-                "β": [f"{each:g}" for each in chosen["beta"]],
-                "Samples": [number(each, 2) for each in chosen["samples"]],
-                "Accuracy": [percent(each) for each in chosen["accuracy"]],
-                "Fixed n of equal cost": [percent(each) for each in chosen["fixed"]],
-                "Difference": [escaped(points(row.difference, row.low, row.high)) for row in chosen.itertuples()],
-                "Verdict": [f"**{each}**" if each == "gain" else each for each in found],
+                "Calibrator": gains["series"],
+                "β": [f"{beta:g}" for beta in gains["beta"]],
+                "Samples": [number(samples, 2) for samples in gains["samples"]],
+                "Accuracy": [percent(accuracy) for accuracy in gains["accuracy"]],
+                "Fixed n of equal cost": [percent(accuracy) for accuracy in gains["fixed"]],
+                "Difference": [escaped(points(row.difference, row.low, row.high)) for row in gains.itertuples()],
+                "Verdict": [f"**{text}**" if text == "gain" else text for text in verdicts],
             }
         )
 
 
 def _pool(path: Path, group: dict[str, str]) -> ExactCurves:
     """Return the curves of a setting that has them."""
-    found = ask(catalog.exact_curves, path, **group)
-    assert found is not None  # the page shows a setting without curves in another way
-    return found
+    pool = ask(catalog.exact_curves, path, **group)
+    assert pool is not None  # the page shows a setting without curves in another way
+    return pool
 
 
 def _gains(path: Path, group: dict[str, str], level: float) -> pd.DataFrame:
@@ -133,22 +133,22 @@ def _gains_at_once(path: Path, group: dict[str, str], target: float, level: floa
 
 def _show_budget(setting: _Setting) -> None:
     target, level = setting.choose_selection()
-    measured = _measured_strategies(setting.path, setting.group)
+    strategies = _measured_strategies(setting.path, setting.group)
     adaptive, fixed = ask(_curves, setting.path, group=setting.group, level=level)
-    rivals = measured[measured["competes"]]
+    rivals = strategies[strategies["competes"]]
     values = ask(catalog.question_accuracies, setting.path, cells=list(rivals["cell_id"]))
     frontier = curves.frontier_points(setting.pool, setting.calibrators, rivals, values, target, level)
-    names_drawn = setting.drawn(setting.show_gain(target, level), sorted(set(measured["label"]) - {""}))
+    names_drawn = setting.choose_series(setting.show_gain(target, level), sorted(set(strategies["label"]) - {""}))
     # Few lines have colours of their own, whatever their calibrators have elsewhere.
-    drawn = [each for each in setting.calibrators if each in names_drawn]
-    series = series_of(drawn, [*drawn, curves.FIXED])
-    chosen, lines = adaptive[adaptive["C"] == target], adaptive[adaptive["series"].isin(names_drawn)]
-    points_drawn = measured[measured["label"].isin(names_drawn)]
+    calibrators = [name for name in setting.calibrators if name in names_drawn]
+    series = series_of(calibrators, [*calibrators, curves.FIXED])
+    at_target, lines = adaptive[adaptive["C"] == target], adaptive[adaptive["series"].isin(names_drawn)]
+    points_drawn = strategies[strategies["label"].isin(names_drawn)]
     chart = frontier_chart(lines, fixed, points_drawn, frontier, series, target)
     title = f"Accuracy of best-of-n + IAS at C = {target:g}"
-    draw(chart, extremes(title, chosen["series"], chosen["accuracy"], percent))
+    draw(chart, extremes(title, at_target["series"], at_target["accuracy"], percent))
     st.caption(CAPTIONS["budget"])
-    _cost_table(measured, chosen, frontier)
+    _cost_table(strategies, at_target, frontier)
 
 
 def _curves(path: Path, group: dict[str, str], level: float) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -170,22 +170,22 @@ def _measured_strategies(path: Path, group: dict[str, str]) -> pd.DataFrame:
     done = cells[(cells["status"] == "done") & ~cells["strategy"].isin(recomputed)]
     rows = done[~done["cell_id"].isin(ask(catalog.searches, path))].dropna(subset=["samples", "accuracy"])
     names_of = zip(rows["strategy"], rows["calibrator"].fillna(""), rows["target"], rows["level"], strict=True)
-    found = rows.assign(
+    strategies = rows.assign(
         series=rows["calibrator"].fillna(curves.FIXED),
-        name=[", ".join(filter(None, [a, b, *curves.settings_of(c, d)])) for a, b, c, d in names_of],
+        name=[", ".join(filter(None, [a, b, *curves.parameter_texts(c, d)])) for a, b, c, d in names_of],
         label=rows["strategy"].where(rows["calibrator"].isna(), ""),
         competes=~rows["cell_id"].isin(references),
     )
-    return found.rename(columns={f"samples{end}": f"cost{end}" for end in ("", "_low", "_high")})[columns]
+    return strategies.rename(columns={f"samples{end}": f"cost{end}" for end in ("", "_low", "_high")})[columns]
 
 
-def _cost_table(measured: pd.DataFrame, chosen: pd.DataFrame, frontier: pd.DataFrame) -> None:
+def _cost_table(strategies: pd.DataFrame, at_target: pd.DataFrame, frontier: pd.DataFrame) -> None:
     """Show all points with their intervals. Those of best-of-n + IAS are on the frontier by their calibrator."""
-    adaptive = chosen.assign(
-        name="best-of-n + IAS, " + chosen["series"], on_it=chosen["series"].isin(frontier["series"])
+    adaptive = at_target.assign(
+        name="best-of-n + IAS, " + at_target["series"], on_it=at_target["series"].isin(frontier["series"])
     )
-    both = pd.concat([measured.assign(on_it=measured["cell_id"].isin(frontier["cell_id"])), adaptive])
-    ordered = both.sort_values("cost", kind="stable")
+    points_on_curve = pd.concat([strategies.assign(on_it=strategies["cell_id"].isin(frontier["cell_id"])), adaptive])
+    ordered = points_on_curve.sort_values("cost", kind="stable")
     with st.expander("All strategies in numbers"):
         st.caption(CAPTIONS["frontier"])
         show_table(
@@ -193,7 +193,7 @@ def _cost_table(measured: pd.DataFrame, chosen: pd.DataFrame, frontier: pd.DataF
                 "Strategy": ordered["name"],
                 "Samples": estimates(ordered[["cost", "cost_low", "cost_high"]], 2),
                 "Accuracy": estimates(ordered[["accuracy", "accuracy_low", "accuracy_high"]]),
-                "On the frontier": ["●" if each else "" for each in ordered["on_it"]],
+                "On the frontier": ["●" if is_on else "" for is_on in ordered["on_it"]],
             }
         )
 

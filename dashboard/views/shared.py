@@ -29,15 +29,15 @@ _JOB_COLUMNS = (
 
 
 def show_question(question: str) -> DeltaGenerator:
-    """Show the question of a page as its title. Return the place of the answer, right below it."""
+    """Show the question of a page as its title. Return the container of the answer, right below it."""
     st.title(question, anchor=False)
     return st.container(key="answer")
 
 
 def show_table(columns: Mapping[str, Sequence[str] | pd.Series]) -> None:
     """Show columns by their titles: lists of Markdown, and columns of data as they are."""
-    shown = {title: texts(each) if isinstance(each, pd.Series) else each for title, each in columns.items()}
-    st.table(pd.DataFrame(shown), border="horizontal", hide_index=True)
+    cells = {title: texts(values) if isinstance(values, pd.Series) else values for title, values in columns.items()}
+    st.table(pd.DataFrame(cells), border="horizontal", hide_index=True)
 
 
 # The background of the page's theme under the name that the style uses.
@@ -63,13 +63,13 @@ _DRAWN = 2
 """The number of calibrators that are drawn beside the baseline unless the reader chooses others."""
 
 
-def choose_drawn(path: Path, ranked: Sequence[str], others: Sequence[str] = ()) -> list[str]:
+def choose_drawn(path: Path, ranked: Sequence[str], more: Sequence[str] = ()) -> list[str]:
     """Let the reader choose what is drawn: by default the best of the ranked calibrators and the baseline."""
-    chosen = [*ask(catalog.with_role, path, role="baseline"), *context_of(path).choice.values()]
-    first = [name for name in ranked if name in {*ranked[:_DRAWN], *chosen}]
+    always = [*ask(catalog.with_role, path, role="baseline"), *context_of(path).choice.values()]
+    default = [name for name in ranked if name in {*ranked[:_DRAWN], *always}]
     with st.container(key="folded curves"):
-        names = [*ranked, *others]
-        return st.multiselect("Drawn", names, **bound_several("drawn", names, first)) or first
+        names = [*ranked, *more]
+        return st.multiselect("Drawn", names, **bound_several("drawn", names, default)) or default
 
 
 def best_first(cells: pd.DataFrame, metric: Metric | None) -> pd.DataFrame:
@@ -84,10 +84,10 @@ def best_first(cells: pd.DataFrame, metric: Metric | None) -> pd.DataFrame:
 
 def show_jobs(jobs: pd.DataFrame) -> None:
     """Show jobs with their keys and costs."""
-    shown = jobs.assign(tokens=jobs["generated_tokens"] + jobs["scored_tokens"])
+    table = jobs.assign(tokens=jobs["generated_tokens"] + jobs["scored_tokens"])
     titles = {name: COORDINATE_TITLES.get(name, name.replace("_", " ").capitalize()) for name in _JOB_COLUMNS}
     seconds = st.column_config.NumberColumn(format="%.1f")
-    st.dataframe(shown[list(titles)].rename(columns=titles), hide_index=True, column_config={"Seconds": seconds})
+    st.dataframe(table[list(titles)].rename(columns=titles), hide_index=True, column_config={"Seconds": seconds})
 
 
 def show_status(path: Path, cell: Mapping[str, Any]) -> None:
@@ -104,10 +104,10 @@ def follow_run(path: Path) -> bool:
     The page is drawn again when the run publishes results, and when it ends. Nothing asks again after that. A folder
     without results waits for its first run. Return whether the page is drawn again by itself.
     """
-    running, seen = is_running(path.parent), fingerprint(path)
-    follows = running or seen is None
+    running, published = is_running(path.parent), fingerprint(path)
+    follows = running or published is None
     if follows:
-        st.fragment(_follow, run_every=REFRESH_SECONDS)(path, running, seen)
+        st.fragment(_follow, run_every=REFRESH_SECONDS)(path, running, published)
     return follows
 
 
@@ -117,13 +117,13 @@ def show_progress(path: Path) -> None:
     running = is_running(path.parent)
     if not running:
         table = progress(ask(catalog.planned_shards, path), path.parent)
-        whole = int(table["done"].sum()) == int(table["shards"].sum())
-        _bar(path, table, "Done" if whole else "Not running")
+        is_complete = int(table["done"].sum()) == int(table["shards"].sum())
+        _bar(path, table, "Done" if is_complete else "Not running")
     st.fragment(_kinds, run_every=REFRESH_SECONDS if running else None)(path, running)
 
 
-def _follow(path: Path, running: bool, seen: tuple[int, int, int] | None) -> None:
-    if fingerprint(path) != seen or is_running(path.parent) != running:
+def _follow(path: Path, running: bool, published: tuple[int, int, int] | None) -> None:
+    if fingerprint(path) != published or is_running(path.parent) != running:
         st.rerun()
     if not running:
         return
@@ -140,8 +140,8 @@ def _follow(path: Path, running: bool, seen: tuple[int, int, int] | None) -> Non
 def _bar(path: Path, table: pd.DataFrame, state: str) -> None:
     shards, done = int(table["shards"].sum()), int(table["done"].sum())
     text = f"{state}: {100 * done // max(shards, 1)}%, {integer(done)} of {integer(shards)} shards"
-    if done < shards and (left := wall_time(path, table["seconds_left"])):
-        text += f", {left} left"
+    if done < shards and (time_left := wall_time(path, table["seconds_left"])):
+        text += f", {time_left} left"
     st.progress(done / shards if shards else 1.0, text=text)
 
 
@@ -159,14 +159,14 @@ def show_coming(path: Path, cell_id: str, lead: str) -> None:
     keys: dict[str, set[str]] = {kind: set() for kind in sorted(set(jobs["kind"]), key=_order)}
     for kind, parameters in zip(jobs["kind"], jobs["parameters"], strict=True):
         keys[kind] |= {shard["key"] for shard in parameters.get("shards", ())}
-    left = pd.Series({kind: len(own - finished_artifacts(path.parent, kind)) for kind, own in keys.items()})
-    costs = ask(catalog.planned_shards, path).set_index("kind")["seconds_per_shard"].reindex(left.index)
-    when = wall_time(path, (left * costs.astype(float)).where(left > 0, 0.0))
+    unfinished = pd.Series({kind: len(shards - finished_artifacts(path.parent, kind)) for kind, shards in keys.items()})
+    costs = ask(catalog.planned_shards, path).set_index("kind")["seconds_per_shard"].reindex(unfinished.index)
+    when = wall_time(path, (unfinished * costs.astype(float)).where(unfinished > 0, 0.0))
     if is_running(path.parent):
         st.info(f"{lead}{f' in {when},' if when else ''} after these jobs:")
     else:
         st.info("The run ended before this was measured. Run the same command again: it goes on from here.")
-    done = [f"{len(own) - left[kind]} of {len(own)}" for kind, own in keys.items()]
+    done = [f"{len(shards) - unfinished[kind]} of {len(shards)}" for kind, shards in keys.items()]
     show_table({"Job": [job_words(kind) for kind in keys], "Shards done": done})
 
 
@@ -177,7 +177,7 @@ def job_words(kind: str) -> str:
 
 
 def _order(kind: str) -> int:
-    """Return the place of a kind of job in the course of a run."""
+    """Return the position of a kind of job in the course of a run."""
     kinds = list(WORDS["kinds"])
     return kinds.index(kind) if kind in kinds else len(kinds)
 

@@ -34,19 +34,19 @@ def show(path: Path) -> None:
         st.info("No solution of this cell has scores and success rates yet.")
         return
     view = choose_view([_HELPS, _HURTS], "case", resets=["question", "trajectory"])
-    first = solutions.dropna(subset=["repaired"]).iloc[:: 1 if view == _HELPS else -1]
-    first = (first if len(first) else solutions).iloc[0]
-    heading, steps, others = st.container(), st.container(), st.expander("Other solutions")
-    with others:
+    example = solutions.dropna(subset=["repaired"]).iloc[:: 1 if view == _HELPS else -1]
+    example = (example if len(example) else solutions).iloc[0]
+    heading, steps, more = st.container(), st.container(), st.expander("Other solutions")
+    with more:
         _cases(solutions, f"cases-{cell['cell_id']}")
         names = sorted(set(solutions["question_id"]))
         question = st.selectbox(
-            "Question", names, **bound("question", names, first["question_id"], resets=["trajectory"])
+            "Question", names, **bound("question", names, example["question_id"], resets=["trajectory"])
         )
         samples = ask(catalog.trajectories, path, cell_id=cell["cell_id"], question_id=question)
         prefixes = ask(catalog.prefixes, path, cell_id=cell["cell_id"], question_id=question)
         numbers = list(samples["trajectory"].astype(int))
-        default = first["trajectory"] if question == first["question_id"] else numbers[0]
+        default = example["trajectory"] if question == example["question_id"] else numbers[0]
         number = st.selectbox("Solution", numbers, **bound("trajectory", numbers, int(default)))
         _samples(samples, prefixes, f"trajectories-{cell['cell_id']}-{question}")
     sample = samples[samples["trajectory"] == number].iloc[0]
@@ -54,10 +54,10 @@ def show(path: Path) -> None:
         st.markdown(formats.with_formulas(without_marks(sample["question"])))
     table = charts.step_table(prefixes, number)
     verdict = graded(_PLAIN.get(sample["verdict"], sample["verdict"]), sample["finish_reason"])
-    said = answers.of_solution(table, verdict, len(solutions))
-    answer.markdown(said)
+    finding = answers.of_solution(table, verdict, len(solutions))
+    answer.markdown(finding)
     with steps:
-        _steps(sample, table, said)
+        _steps(sample, table, finding)
     st.caption(f"Cell {formats.escaped(cell['cell_id'])}")
 
 
@@ -71,7 +71,7 @@ def _cases(solutions: pd.DataFrame, key: str) -> None:
             {
                 "Question": solutions["question_id"],
                 "Solution": solutions["trajectory"],
-                "Right": ["yes" if each else "no" for each in solutions["correct"]],
+                "Right": ["yes" if is_right else "no" for is_right in solutions["correct"]],
                 "Off before": solutions["before"],
                 "Off after": solutions["after"],
                 "Repaired": solutions["repaired"],
@@ -91,12 +91,12 @@ def _cases(solutions: pd.DataFrame, key: str) -> None:
 def _samples(samples: pd.DataFrame, prefixes: pd.DataFrame, key: str) -> None:
     """Show all solutions of a question, also those without success rates."""
     median = prefixes[prefixes["level"].isna() | (prefixes["level"] == MEDIAN)]
-    last = median.sort_values("step").groupby("trajectory").last().reindex(samples["trajectory"])
-    first, correct = samples.iloc[0], int(samples["correct"].sum())
-    level = "" if pd.isna(first["question_level"]) else f", level {first['question_level']}"
+    last_scores = median.sort_values("step").groupby("trajectory").last().reindex(samples["trajectory"])
+    sample, correct = samples.iloc[0], int(samples["correct"].sum())
+    level = "" if pd.isna(sample["question_level"]) else f", level {sample['question_level']}"
     st.caption(
         f"{correct} of {counted(len(samples), 'solution')} of this question{level} are right. Reference answer: "
-        f"{formats.escaped(first['reference'])}. {formats.CAPTIONS['samples']}"
+        f"{formats.escaped(sample['reference'])}. {formats.CAPTIONS['samples']}"
     )
     choose_row(
         pd.DataFrame(
@@ -106,8 +106,8 @@ def _samples(samples: pd.DataFrame, prefixes: pd.DataFrame, key: str) -> None:
                 "Answer": samples["answer"],
                 "Steps": samples["steps"],
                 "Tokens": samples["tokens"],
-                "Last score": last["reward"].to_numpy(),
-                "Last score, after": last["calibrated_reward"].to_numpy(),
+                "Last score": last_scores["reward"].to_numpy(),
+                "Last score, after": last_scores["calibrated_reward"].to_numpy(),
             }
         ),
         key,
@@ -115,23 +115,23 @@ def _samples(samples: pd.DataFrame, prefixes: pd.DataFrame, key: str) -> None:
     )
 
 
-def _steps(sample: pd.Series, table: pd.DataFrame, said: str) -> None:
+def _steps(sample: pd.Series, table: pd.DataFrame, finding: str) -> None:
     texts = charts.step_texts(sample["text"], int(sample["steps"]))
     if table.empty:
         for text in texts:
             st.markdown(formats.with_formulas(text))
         return
-    shown = ["*Question only*", *map(formats.with_formulas, texts)]
+    texts_of_steps = ["*Question only*", *map(formats.with_formulas, texts)]
     show_table(
         {
             "Step": table["step"],
-            "Text": shown[: len(table)],
+            "Text": texts_of_steps[: len(table)],
             "Before": table["reward"],
             "After": table["calibrated"],
             "Right": list(map(_success, table.to_dict("records"))),
         }
     )
-    charts.draw(charts.rewards_chart(table), said.replace("*", ""))
+    charts.draw(charts.rewards_chart(table), finding.replace("*", ""))
     st.caption(formats.CAPTIONS["rewards"])
 
 
