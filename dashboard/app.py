@@ -14,16 +14,7 @@ from streamlit.navigation.page import StreamlitPage
 from prmcal.dashboard.controls import context
 from prmcal.dashboard.controls.widgets import ask, enter_page
 from prmcal.dashboard.formats import escaped
-from prmcal.dashboard.views import (
-    calibration,
-    compare,
-    leaderboard,
-    league,
-    overview,
-    runs,
-    scaling,
-    trajectories,
-)
+from prmcal.dashboard.views import calibration, compare, leaderboard, league, overview, runs, scaling, trajectories
 from prmcal.dashboard.views.shared import follow_run, show_coming
 from prmcal.db import catalog
 from prmcal.db.queries.health import health

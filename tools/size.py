@@ -2,16 +2,19 @@
 
 Lines are those of the Python files that git tracks, with empty ones and comments. The product is registry, harness, db,
 dashboard and src. Words are those of README.md, CONTRIBUTING.md and the pages in docs, as ``wc -w`` counts, without
-the parts that are written from the code. With ``--check`` the exit code is 1 if a figure exceeds its limit.
+the parts that are written from the code. Names are those that product, tools and benchmarks bind: variables,
+attributes, parameters, functions and classes. With ``--check`` the exit code is 1 if a figure exceeds its limit.
 """
 
 from __future__ import annotations
 
 import argparse
+import ast
 import re
 import subprocess
 import sys
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 
 PRODUCT = ("registry", "harness", "db", "dashboard", "src")
@@ -26,6 +29,10 @@ LIMITS = {
     "commands": 23,
 }
 """The largest value that each figure may have."""
+_VAGUE = {*["each", "found", "own", "known", "given", "asked", "kept", "told", "wanted", "thing", "item", "result"]}
+"""Names that do not say what they hold."""
+MOST_VAGUE = 1.0
+"""The largest share of the bound names that may be such."""
 
 
 def tracked(root: Path, *folders: str) -> list[Path]:
@@ -54,6 +61,20 @@ def commands(root: Path) -> int:
     return sum(len(section) for section in listed.values())
 
 
+def bound_names(root: Path, *folders: str) -> Iterator[str]:
+    """Yield each name that the Python files in some folders bind, as often as it is bound."""
+    for path in tracked(root, *folders):
+        for node in ast.walk(ast.parse((root / path).read_text(encoding="utf-8"))) if path.suffix == ".py" else ():
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+                yield node.name
+            elif isinstance(node, ast.arg):
+                yield node.arg
+            elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+                yield node.id
+            elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+                yield node.attr
+
+
 def figures(root: Path) -> dict[str, int]:
     """Return the figures of a checkout, by their titles."""
     return {
@@ -75,9 +96,13 @@ def main() -> int:
     measured = figures(options.root)
     for title, value in measured.items():
         print(f"{value:>9,}  {title}" + f" (at most {LIMITS[title]:,})")
+    names = list(bound_names(options.root, *PRODUCT, "tools", "benchmarks"))
+    vague = sum(name.strip("_").lower() in _VAGUE for name in names)
+    print(f"{vague:>9,}  names that do not say what they hold ({vague / len(names):.2%} of {len(names):,})")
     exceeded = [title for title, limit in LIMITS.items() if measured[title] > limit]
+    exceeded += ["names that do not say what they hold"] * (vague > MOST_VAGUE * len(names))
     if options.check and exceeded:
-        print(f"Too many: {', '.join(exceeded)}. Delete or join something.", file=sys.stderr)
+        print(f"Too many: {', '.join(exceeded)}. Delete, join or rename something.", file=sys.stderr)
         return 1
     return 0
 

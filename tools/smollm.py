@@ -50,63 +50,63 @@ _AT_ONCE = 4  # questions that are sampled together
 
 def stories() -> Iterator[dict[str, Any]]:
     """Yield stories without end. No two have the same numbers in the same kind of story."""
-    draw, seen = random.Random(0), set()
+    draw, used_numbers = random.Random(0), set()
     while True:
-        name, thing = draw.choice(_NAMES), draw.choice(_THINGS)
+        name, objects = draw.choice(_NAMES), draw.choice(_THINGS)
         first, second, third = (draw.choice(_OPERANDS) for _ in range(3))
         kind = "find twice" if draw.random() < _TWO_STEPS else draw.choice(["find", "give", "boxes"])
         if kind == "give":
             first, second = max(first, second) + 2, min(first, second)
-        how_many = f"How many {thing} does {name} have?"
+        how_many = f"How many {objects} does {name} have?"
         text, answer = {
-            "find": (f"{name} has {first} {thing} and finds {second} more. {how_many}", first + second),
+            "find": (f"{name} has {first} {objects} and finds {second} more. {how_many}", first + second),
             "give": (
-                f"{name} has {first} {thing} and gives {second} away. How many {thing} are left?",
+                f"{name} has {first} {objects} and gives {second} away. How many {objects} are left?",
                 first - second,
             ),
-            "boxes": (f"{name} has {first} boxes with {second} {thing} each. {how_many}", first * second),
+            "boxes": (f"{name} has {first} boxes with {second} {objects} each. {how_many}", first * second),
             "find twice": (
-                f"{name} has {first} {thing}, finds {second} more and then {third} more. {how_many}",
+                f"{name} has {first} {objects}, finds {second} more and then {third} more. {how_many}",
                 first + second + third,
             ),
         }[kind]
         numbers = (kind, first, second, third if kind == "find twice" else 0)
-        if numbers not in seen:
-            seen.add(numbers)
+        if numbers not in used_numbers:
+            used_numbers.add(numbers)
             level = 2 if kind == "find twice" else 1
             yield {"question": text, "answer": str(answer), "level": level, "subject": kind}
 
 
 def splits() -> dict[str, list[dict[str, Any]]]:
     """Return the questions of each split."""
-    drawn = stories()
-    return {split: [next(drawn) for _ in range(size)] for split, size in SIZES.items()}
+    unending = stories()
+    return {split: [next(unending) for _ in range(size)] for split, size in SIZES.items()}
 
 
 def write_questions(folder: Path) -> None:
     """Write the calibration and test questions as JSON lines."""
     for split in ("calibration", "test"):
-        lines = [json.dumps(each) for each in splits()[split]]
+        lines = [json.dumps(story) for story in splits()[split]]
         (folder / f"smollm-{split}.jsonl").write_text("\n".join(lines) + "\n")
 
 
 def write_solutions(path: Path) -> None:
     """Sample solutions of the train questions as the grid `smollm` does, and write them with what is right."""
     grid = read_grid(find_grid("smollm"))
-    (policy,), (asked,) = grid.llms, grid.datasets
+    (policy,), (dataset,) = grid.llms, grid.datasets
     llm = llms.create(policy.plugin, **policy.arguments)
-    grader = datasets.create(asked.plugin, **asked.arguments)
+    grader = datasets.create(dataset.plugin, **dataset.arguments)
     questions = splits()["train"]
     with path.open("w") as file:
-        for first in range(0, len(questions), _AT_ONCE):
-            part = questions[first : first + _AT_ONCE]
-            prefixes = [Prefix(each["question"]) for each in part]
-            found = llm.generate(prefixes, SAMPLES, grid.sampling.sampling(), first)
-            for each, completions in zip(part, found, strict=True):
+        for start in range(0, len(questions), _AT_ONCE):
+            batch = questions[start : start + _AT_ONCE]
+            prefixes = [Prefix(story["question"]) for story in batch]
+            sampled = llm.generate(prefixes, SAMPLES, grid.sampling.sampling(), start)
+            for story, completions in zip(batch, sampled, strict=True):
                 texts = [completion.text for completion in completions]
-                question = Question("", each["question"], each["answer"])
-                right = [grader.grade(question, text)[0] == "correct" for text in texts]
-                file.write(json.dumps({"question": question.text, "solutions": texts, "correct": right}) + "\n")
+                question = Question("", story["question"], story["answer"])
+                verdicts = [grader.grade(question, text)[0] == "correct" for text in texts]
+                file.write(json.dumps({"question": question.text, "solutions": texts, "correct": verdicts}) + "\n")
                 file.flush()
 
 

@@ -76,10 +76,7 @@ def main() -> None:
     for size in given.prefixes:
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "scored.jsonl"
-            row = {
-                "prefixes": write_file(path, size),
-                "megabytes_of_file": round(path.stat().st_size / 1e6, 1),
-            }
+            row = {"prefixes": write_file(path, size), "megabytes_of_file": round(path.stat().st_size / 1e6, 1)}
             rows.append({**row, **measured(path, Path(folder) / "printed")})
         print(rows[-1], flush=True)
     if given.table:

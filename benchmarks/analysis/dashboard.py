@@ -171,10 +171,7 @@ def fill(path: Path, steps: int) -> None:
 
 def values(run: Callable[[str], Any]) -> None:
     """Write the results of the cells: several metrics, overall and per question, and all comparisons."""
-    metrics = {
-        "calibration": ("brier", "ece", "signed_error"),
-        "scaling": ("accuracy", "budget_ratio", "samples"),
-    }
+    metrics = {"calibration": ("brier", "ece", "signed_error"), "scaling": ("accuracy", "budget_ratio", "samples")}
     for board, names in metrics.items():
         listed = ", ".join(f"'{name}'" for name in names)
         run(
@@ -257,8 +254,7 @@ def main() -> None:
                 wall.append(time.perf_counter() - begin)
                 busy.append(time.process_time() - work)
             print(
-                f"{title:40} first {wall[0]:6.2f} s   then {min(wall[1:]):6.2f} s   CPU {min(busy):6.2f} s",
-                flush=True,
+                f"{title:40} first {wall[0]:6.2f} s   then {min(wall[1:]):6.2f} s   CPU {min(busy):6.2f} s", flush=True
             )
 
 

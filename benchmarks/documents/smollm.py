@@ -21,13 +21,7 @@ from prmcal.db.run_folder import published_path
 
 KEPT = Path(__file__).parents[2] / "docs" / "smollm"
 HEAD, YES_NO, RAW = "smollm2-head", "smollm2-yes-no", "uncalibrated"
-BEST, IAS, FIXED, ONE, VOTE = (
-    "best-of-n",
-    "best-of-n + IAS",
-    "fixed n of equal cost",
-    "pass@1",
-    "majority vote",
-)
+BEST, IAS, FIXED, ONE, VOTE = ("best-of-n", "best-of-n + IAS", "fixed n of equal cost", "pass@1", "majority vote")
 _METRICS = {"calibration": ("signed_error", "brier_corrected"), "scaling": ("accuracy", "samples")}
 
 
@@ -57,11 +51,7 @@ def _differences(run: Any, boards: dict[str, pd.DataFrame]) -> list[dict[str, An
 
     def compare(metric: str, prm: str, a: str, first: str, b: str, second: str) -> None:
         row = run.compare(first, second).table.set_index("metric").loc[metric]
-        values = {
-            "difference": row["difference"],
-            "difference_low": row["low"],
-            "difference_high": row["high"],
-        }
+        values = {"difference": row["difference"], "difference_low": row["low"], "difference_high": row["high"]}
         found.append({"metric": metric, "prm": prm, "a": a, "b": b, **values})
 
     for prm in (HEAD, YES_NO):

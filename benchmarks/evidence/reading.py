@@ -61,13 +61,7 @@ def _keyboard(answer: str) -> str:
 
 
 def _unicode(answer: str) -> str:
-    for name, sign in (
-        ("pi", "\u03c0"),
-        ("infty", "\u221e"),
-        ("cup", "\u222a"),
-        ("le", "\u2264"),
-        ("ge", "\u2265"),
-    ):
+    for name, sign in (("pi", "\u03c0"), ("infty", "\u221e"), ("cup", "\u222a"), ("le", "\u2264"), ("ge", "\u2265")):
         answer = re.sub(rf"\\{name}(?:q)?(?![a-zA-Z])", sign, answer)
     answer = re.sub(r"\\sqrt\{(\d+|\w)\}", "\u221a\\1", answer)
     return re.sub(r"\^(\d)(?!\d)|\^\{(\d+)\}", lambda run: (run[1] or run[2]).translate(_SUPERSCRIPTS), answer)
@@ -124,10 +118,7 @@ def solutions(data: Path) -> Iterator[tuple[str, Case]]:
     for line in (data / "math_cot_100_8samples.jsonl").read_text().splitlines():
         record = json.loads(line)
         for number, response in enumerate(record["response"]):
-            yield (
-                f"math_cot_100, question {record['idx']}, solution {number}",
-                (response, None, record["answer"]),
-            )
+            yield (f"math_cot_100, question {record['idx']}, solution {number}", (response, None, record["answer"]))
     known = {
         each["problem"].strip(): each["final_answer"]
         for each in json.loads((data / "math_train_problems_and_answers.json").read_text())
@@ -136,10 +127,7 @@ def solutions(data: Path) -> Iterator[tuple[str, Case]]:
         known[json.loads(line)["problem"].strip()] = json.loads(line)["answer"]
     for each in json.loads((data / "processbench_math.json").read_text()):
         if each["problem"].strip() in known:
-            yield (
-                f"ProcessBench, {each['id']}",
-                ("\n\n".join(each["steps"]), None, known[each["problem"].strip()]),
-            )
+            yield (f"ProcessBench, {each['id']}", ("\n\n".join(each["steps"]), None, known[each["problem"].strip()]))
 
 
 def main(data: Path, before: Path | None) -> None:

@@ -70,10 +70,7 @@ def last_rewards(source: Path, cell: dict[str, Any]) -> pd.DataFrame:
             Reward.logit,
         )
         .join(rollout, rollout.job_key == Trajectory.job_key)
-        .join(
-            Reward,
-            sa.and_(Reward.question_id == Trajectory.question_id, Reward.trajectory == Trajectory.trajectory),
-        )
+        .join(Reward, sa.and_(Reward.question_id == Trajectory.question_id, Reward.trajectory == Trajectory.trajectory))
         .join(score, score.job_key == Reward.job_key)
         .where(
             rollout.llm == cell["llm"],

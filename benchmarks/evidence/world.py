@@ -148,13 +148,7 @@ def aims(table: pd.DataFrame) -> list[Aim]:
             _span(math["auc"], 3),
             bool(math["auc"].between(0.70, 0.92).all()),
         ),
-        Aim(
-            "theta, on nano-math",
-            "below 4",
-            "3.8, .33, .94",
-            _span(llms["theta"]),
-            bool((llms["theta"] < 4).all()),
-        ),
+        Aim("theta, on nano-math", "below 4", "3.8, .33, .94", _span(llms["theta"]), bool((llms["theta"] < 4).all())),
         Aim(
             "questions of nano-math that are never right",
             "15% to 40% for some policy",

@@ -19,23 +19,12 @@ from prmcal.registry.models.pretrained import unload
 from prmcal.registry.prms.transformers import TransformersPRM
 
 QUESTION_TOKENS, STEP_TOKENS = 120, 45
-_QWEN = {
-    "vocab_size": 152_064,
-    "max_position_embeddings": 4096,
-    "num_hidden_layers": 28,
-    "num_key_value_heads": 4,
-}
+_QWEN = {"vocab_size": 152_064, "max_position_embeddings": 4096, "num_hidden_layers": 28, "num_key_value_heads": 4}
 SHAPES: dict[str, tuple[Any, Any, dict[str, Any]]] = {
     "Qwen2 1.5B": (
         QwenRewardModel,
         Qwen2Config,
-        _QWEN
-        | {
-            "hidden_size": 1536,
-            "intermediate_size": 8960,
-            "num_attention_heads": 12,
-            "num_key_value_heads": 2,
-        },
+        _QWEN | {"hidden_size": 1536, "intermediate_size": 8960, "num_attention_heads": 12, "num_key_value_heads": 2},
     ),
     "Qwen2 7B": (
         QwenRewardModel,
@@ -43,11 +32,7 @@ SHAPES: dict[str, tuple[Any, Any, dict[str, Any]]] = {
         _QWEN | {"hidden_size": 3584, "intermediate_size": 18_944, "num_attention_heads": 28},
     ),
     # The other defaults of this configuration are those of the 7B model.
-    "Mistral 7B": (
-        MistralReasonEval,
-        MistralConfig,
-        {"max_position_embeddings": 4096, "sliding_window": None},
-    ),
+    "Mistral 7B": (MistralReasonEval, MistralConfig, {"max_position_embeddings": 4096, "sliding_window": None}),
     "Llama 8B": (
         LlamaReasonEval,
         LlamaConfig,
@@ -171,8 +156,7 @@ def requests(questions: int, trajectories: int, steps: int, seed: int = 0) -> li
 
     return [
         ScoringRequest(
-            words(QUESTION_TOKENS),
-            tuple(tuple(words(STEP_TOKENS) for _ in range(steps)) for _ in range(trajectories)),
+            words(QUESTION_TOKENS), tuple(tuple(words(STEP_TOKENS) for _ in range(steps)) for _ in range(trajectories))
         )
         for _ in range(questions)
     ]

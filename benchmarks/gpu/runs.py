@@ -130,11 +130,7 @@ def smollm(settings: Settings) -> Iterator[Row]:
         grid.write_text(yaml.safe_dump(content))
         begun = perf_counter()
         found = _prmcal("run", str(grid), "--out", str(out), *(("--limit", "3") if settings.tiny else ()))
-        first: Row = {
-            "seconds": round(perf_counter() - begun, 1),
-            "exit code": found.returncode,
-            "end": _end(found),
-        }
+        first: Row = {"seconds": round(perf_counter() - begun, 1), "exit code": found.returncode, "end": _end(found)}
         shown = _prmcal("leaderboard", str(out), "--prm", "smollm2-head", "--format", "csv")
         board = pd.read_csv(StringIO(shown.stdout))
         for _, row in board[board["calibrator"].isin(_CALIBRATORS)].iterrows():

@@ -121,11 +121,7 @@ def main(checkpoint: str = "nano:prm") -> None:
         f"prefixes in {len(epoch.batches)} batches\n{checkpoint} in float32, 1 thread, CPU time, best of {REPEATS}\n"
         f"tokens: {tokens} one by one, {computed} in trees, padding included"
     )
-    ways = {
-        "in token trees": epoch.in_trees,
-        "one by one": epoch.one_by_one,
-        "in one batch": epoch.in_one_batch,
-    }
+    ways = {"in token trees": epoch.in_trees, "one by one": epoch.one_by_one, "in one batch": epoch.in_one_batch}
     fast = 0.0
     print("                  s an epoch  token trees faster by  largest difference of a gradient")
     for name, way in ways.items():

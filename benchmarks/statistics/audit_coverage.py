@@ -114,8 +114,7 @@ class Truth:
         folds = list(estimates.chosen_in_folds(rows))
         return float(
             np.average(
-                [self.reduction(name, rows, ~held) for held, name in folds],
-                weights=[held.sum() for held, _ in folds],
+                [self.reduction(name, rows, ~held) for held, name in folds], weights=[held.sum() for held, _ in folds]
             )
         )
 

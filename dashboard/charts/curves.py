@@ -83,12 +83,7 @@ def gains_at_once(pool: ExactCurves, grid: Sequence[str], target: float, level: 
 
 
 def frontier_points(
-    pool: ExactCurves,
-    grid: Sequence[str],
-    strategies: pd.DataFrame,
-    values: pd.DataFrame,
-    target: float,
-    level: float,
+    pool: ExactCurves, grid: Sequence[str], strategies: pd.DataFrame, values: pd.DataFrame, target: float, level: float
 ) -> pd.DataFrame:
     """Return the points on the Pareto frontier: cost, accuracy, cell_id (None without a measured strategy) and series.
 

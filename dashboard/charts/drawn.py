@@ -20,10 +20,7 @@ def reliability_chart(bins: pd.DataFrame, series: charts.Series, size: int = _SQ
     tooltip.append(alt.Tooltip("n:Q", title="prefixes", format=","))
     # The square is that of the axes, whatever stands around it.
     square = pictures.reliability(pictures.points_of(bins), series, shown, tooltip=tooltip)
-    around = {
-        "autosize": alt.AutoSizeParams(type="pad"),
-        "padding": {"bottom": 0, "top": 0, "left": 0, "right": 5},
-    }
+    around = {"autosize": alt.AutoSizeParams(type="pad"), "padding": {"bottom": 0, "top": 0, "left": 0, "right": 5}}
     return square.properties(width=size, height=size, **around)
 
 
@@ -32,12 +29,7 @@ _MARGIN = 8  # pixels left and right of the intervals
 
 
 def interval_chart(
-    rows: pd.DataFrame,
-    title: str,
-    series: charts.Series,
-    *,
-    zero: bool = False,
-    shown: alt.Legend | None = None,
+    rows: pd.DataFrame, title: str, series: charts.Series, *, zero: bool = False, shown: alt.Legend | None = None
 ) -> charts.Layers:
     """Draw values with their 95% intervals, one line each.
 

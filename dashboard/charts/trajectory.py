@@ -35,11 +35,7 @@ def rewards_chart(table: pd.DataFrame) -> Layers:
     rows = pd.concat([table[["step"]].assign(series=name, value=table[_SERIES[name][0]]) for name in names])
     _, colours, dashes = map(list, zip(*(_SERIES[name] for name in names), strict=True))
     style = Series(names, colours, dashes, ["circle"] * len(names))
-    tooltip = [
-        alt.Tooltip("series:N"),
-        alt.Tooltip("step:Q", format="d"),
-        alt.Tooltip("value:Q", format=".3f"),
-    ]
+    tooltip = [alt.Tooltip("series:N"), alt.Tooltip("step:Q", format="d"), alt.Tooltip("value:Q", format=".3f")]
     base = alt.Chart(rows.dropna(subset=["value"])).encode(x=x)
     lines = curves(base, value, style, legend(), point=60, tooltip=tooltip)
     return alt.layer(*([] if band.empty else [area]), rules, *lines).properties(height=_HEIGHT)

@@ -17,13 +17,7 @@ from prmcal.db.metrics import RANKING_METRIC, SETTING, Leaderboard
 from prmcal.db.text.formats import COORDINATE_TITLES, LEADERBOARDS
 from prmcal.errors import DatabaseError
 
-FILTERS = {
-    "dataset": "datasets",
-    "llm": "llms",
-    "prm": "prms",
-    "calibrator": "calibrators",
-    "strategy": "strategies",
-}
+FILTERS = {"dataset": "datasets", "llm": "llms", "prm": "prms", "calibrator": "calibrators", "strategy": "strategies"}
 """The parameters of an address that filter rows, by the kind of plugin whose names they keep, in their order."""
 
 

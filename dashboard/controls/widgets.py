@@ -83,11 +83,7 @@ def bound_text(parameter: str) -> dict[str, Any]:
 
 
 def _binding(
-    parameter: str,
-    value: Any,
-    default: Any,
-    text: Callable[[Any], str | Sequence[str]],
-    resets: Sequence[str] = (),
+    parameter: str, value: Any, default: Any, text: Callable[[Any], str | Sequence[str]], resets: Sequence[str] = ()
 ) -> dict[str, Any]:
     key = f"{st.session_state.get(_PAGE_OF_APP, '')} {parameter}"
     # The browser takes over a value that is set, and forgets what the reader clicked in the meantime.

@@ -62,13 +62,7 @@ def _rivals(path: Path, setting: pd.DataFrame, calibrator: str) -> None:
     metric_names.sort(key=lambda name: name not in MAIN_METRICS["calibration"])
     name = st.selectbox("Metric", metric_names, format_func=descriptions.title, **bound("metric", metric_names))
     metric, ranked = descriptions[name], best_first(setting.dropna(subset=[name]), descriptions[name])
-    ends = {
-        name: "value",
-        f"{name}_low": "low",
-        f"{name}_high": "high",
-        "questions": "n",
-        "calibrator": "label",
-    }
+    ends = {name: "value", f"{name}_low": "low", f"{name}_high": "high", "questions": "n", "calibrator": "label"}
     rows = (
         ranked[list(ends)]
         .rename(columns=ends)

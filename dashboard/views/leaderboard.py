@@ -16,15 +16,7 @@ from prmcal.dashboard.views.shared import best_first, show_html, show_question
 from prmcal.db import catalog
 from prmcal.db.html.boards import cells_html, competition_html
 from prmcal.db.metrics import SETTING, Leaderboard
-from prmcal.db.overview.competition import (
-    KINDS,
-    Competition,
-    Kind,
-    Row,
-    competition,
-    competition_frame,
-    of_calibrators,
-)
+from prmcal.db.overview.competition import KINDS, Competition, Kind, Row, competition, competition_frame, of_calibrators
 from prmcal.db.queries.cells import with_names
 from prmcal.db.text.answer import PLURALS, winner
 from prmcal.db.text.board import Board, web_board
@@ -142,8 +134,7 @@ def _show_row(path: Path, kind: Kind, row: Row) -> None:
         else ("Calibration", here.link("calibration", **{kind: row.name}))
     )
     show_html(
-        f'<div class="ov"><p><strong>{escape(row.name)}</strong>{escape(tests)}. {_link(*page)}</p></div>',
-        row.name,
+        f'<div class="ov"><p><strong>{escape(row.name)}</strong>{escape(tests)}. {_link(*page)}</p></div>', row.name
     )
 
 

@@ -35,8 +35,7 @@ def show(path: Path) -> None:
     with right:
         show_html(cards_html(ranked), "cards")
     show_html(
-        ranking_html(ranked, of_calibrators(ranked), lambda name: here.link("calibration", calibrator=name)),
-        "ranking",
+        ranking_html(ranked, of_calibrators(ranked), lambda name: here.link("calibration", calibrator=name)), "ranking"
     )
 
 

@@ -128,11 +128,7 @@ def _follow(path: Path, running: bool, published: tuple[int, int, int] | None) -
     if not running:
         return
     try:
-        _bar(
-            path,
-            progress(ask(catalog.planned_shards, path), path.parent),
-            "Provisional, the run is in progress",
-        )
+        _bar(path, progress(ask(catalog.planned_shards, path), path.parent), "Provisional, the run is in progress")
     except DatabaseError:
         st.progress(0.0, text="Provisional, the run is in progress: nothing has been published yet")
 

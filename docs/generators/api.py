@@ -14,11 +14,11 @@ _CONTRACTS, _VALUES = "Contracts of plugins", "What passes between plugins"
 
 def api_table() -> str:
     """Return a table for each group of names. The decorators are described on the page itself."""
-    parts = []
+    sections = []
     for title, names in _groups().items():
         rows = ([code(name), summary(getattr(prmcal, name))] for name in names)
-        parts.append(f"## {title}\n\n{table(['name', 'what it is'], rows)}")
-    return "\n".join(parts)
+        sections.append(f"## {title}\n\n{table(['name', 'what it is'], rows)}")
+    return "\n".join(sections)
 
 
 def api_details() -> str:

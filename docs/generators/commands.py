@@ -15,16 +15,16 @@ def commands_reference() -> str:
     """Return a section for each command, in the order of the help."""
     group: Any = typer.main.get_command(app)
     commands = [group.get_command(None, name) for name in group.list_commands(None)]
-    return "\n".join(_section(each) for each in commands if not each.hidden)
+    return "\n".join(_section(command) for command in commands if not command.hidden)
 
 
 def _section(command: Any) -> str:
     name = command.name
-    parameters = [each for each in command.params if not each.hidden]
+    parameters = [parameter for parameter in command.params if not parameter.hidden]
     usage = " ".join(["prmcal", name, *filter(None, map(_usage, parameters))])
-    parts = [f"## {code(f'prmcal {name}')}", command.help or "", f"```text\n{usage}\n```"]
-    rows = [[code(_name(each)), each.help or "", _default(each)] for each in parameters]
-    return "\n\n".join([*parts, table(["argument or option", "meaning", "default"], rows)] if rows else parts)
+    sections = [f"## {code(f'prmcal {name}')}", command.help or "", f"```text\n{usage}\n```"]
+    rows = [[code(_name(parameter)), parameter.help or "", _default(parameter)] for parameter in parameters]
+    return "\n\n".join([*sections, table(["argument or option", "meaning", "default"], rows)] if rows else sections)
 
 
 def _name(parameter: Any) -> str:

@@ -23,7 +23,7 @@ def _fill(_app: Sphinx, _page: str, source: list[str]) -> None:
     source[0] = with_details(source[0])
 
 
-def _exists(_app: Sphinx, _environment: object, node: Any, shown: Any) -> Any:
+def _exists(_app: Sphinx, _environment: object, node: Any, content: Any) -> Any:
     """Return the text of a reference to something that exists and has no page; None if it does not exist."""
     target = str(node.get("reftarget", ""))
-    return shown if target.startswith("prmcal.") and pydoc.locate(target) is not None else None
+    return content if target.startswith("prmcal.") and pydoc.locate(target) is not None else None

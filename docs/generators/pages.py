@@ -31,7 +31,7 @@ PARTS: Mapping[str, Callable[[], str]] = {
 }
 """What stands in pages, between the comments ``<!-- generated: NAME -->`` and ``<!-- end -->``."""
 DETAILS: Mapping[str, Callable[[], str]] = {"api": api_details, "plugins": plugin_details}
-"""What only the built documentation has, in the place of a comment such as ``<!-- details: api -->``."""
+"""What only the built documentation has, instead of a comment such as ``<!-- details: api -->``."""
 
 _PART = re.compile(r"^<!-- generated: ([a-z ]+) -->\n.*?^<!-- end -->$", re.MULTILINE | re.DOTALL)
 _DETAILS = re.compile(r"^<!-- details: ([a-z ]+) -->$", re.MULTILINE)
@@ -39,12 +39,12 @@ _DETAILS = re.compile(r"^<!-- details: ([a-z ]+) -->$", re.MULTILINE)
 
 def filled(text: str) -> str:
     """Return a page with its parts as the code is now. Raise KeyError for a part that does not exist."""
-    return _PART.sub(lambda part: f"<!-- generated: {part[1]} -->\n\n{PARTS[part[1]]().strip()}\n\n<!-- end -->", text)
+    return _PART.sub(lambda mark: f"<!-- generated: {mark[1]} -->\n\n{PARTS[mark[1]]().strip()}\n\n<!-- end -->", text)
 
 
 def with_details(text: str) -> str:
     """Return a page for Sphinx, in which docstrings are read in full."""
-    return _DETAILS.sub(lambda part: DETAILS[part[1]](), text)
+    return _DETAILS.sub(lambda mark: DETAILS[mark[1]](), text)
 
 
 def write(folder: Path) -> None:

@@ -53,45 +53,45 @@ def _arguments(cls: type[Plugin]) -> Iterator[str]:
 
 def plugin_details() -> str:
     """Return a section for each plugin, with its arguments and notes from the docstring, for Sphinx."""
-    parts: list[str] = []
+    sections: list[str] = []
     for kind, title in _TITLES.items():
-        parts.append(f"## {title} in detail\n")
+        sections.append(f"## {title} in detail\n")
         for name, cls in _plugins(kind):
-            parts.append(f"({_anchor(kind, name)})=\n### {code(name)}\n")
+            sections.append(f"({_anchor(kind, name)})=\n### {code(name)}\n")
             fields = {name for base in cls.__mro__ for name in inspect.get_annotations(base)}
             arguments = ", ".join(name for name in inspect.signature(cls).parameters if name in fields)
             options = {"members": arguments} if arguments else {}
-            parts.append(directive("autoclass", f"{cls.__module__}.{cls.__qualname__}", **options))
+            sections.append(directive("autoclass", f"{cls.__module__}.{cls.__qualname__}", **options))
             if cls.citation:
-                parts.append(f"Source: {_source(cls)}\n")
-    return "\n".join(parts)
+                sections.append(f"Source: {_source(cls)}\n")
+    return "\n".join(sections)
 
 
 def metrics_table() -> str:
     """Return the table of all metrics. Those with terminal prefixes have the same meaning, so they are left out."""
-    described = built_in_metrics()
-    with_terminals = {with_terminal(each.name) for each in described}
+    metrics = built_in_metrics()
+    with_terminals = {with_terminal(metric.name) for metric in metrics}
     rows = (
-        [each.title, code(each.name), each.leaderboard, each.better or "neither", each.description]
-        for each in described
-        if each.name not in with_terminals
+        [metric.title, code(metric.name), metric.leaderboard, metric.better or "neither", metric.description]
+        for metric in metrics
+        if metric.name not in with_terminals
     )
     return table(["metric", "name", "leaderboard", "better", "meaning"], rows)
 
 
 def models_table() -> str:
     """Return the table of the models in the shipped grids."""
-    found: dict[tuple[str, str, str], list[str]] = defaultdict(list)
+    grids_of: dict[tuple[str, str, str], list[str]] = defaultdict(list)
     for grid, path in shipped_grids().items():
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
         for kind in ("llm", "prm"):
             for entry in content.get(f"{kind}s", ()):  # A grid with parts has recorded ones.
                 checkpoint = entry.get("arguments", {}).get("checkpoint")
                 if checkpoint:
-                    found[kind, checkpoint, entry["plugin"]].append(grid)
+                    grids_of[kind, checkpoint, entry["plugin"]].append(grid)
     rows = (
         [code(checkpoint), kind.upper(), code(plugin), ", ".join(map(code, dict.fromkeys(grids)))]
-        for (kind, checkpoint, plugin), grids in sorted(found.items())
+        for (kind, checkpoint, plugin), grids in sorted(grids_of.items())
     )
     return table(["checkpoint", "kind", "plugin", "grids"], rows)
 

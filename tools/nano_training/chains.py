@@ -65,9 +65,9 @@ class Chain:
 
 def other_digit(generator: random.Random, number: int) -> int:
     """Replace one digit of a number with two digits."""
-    place = generator.choice((1, 10))
-    digit = number // place % 10
-    return number + (generator.choice([other for other in range(10) if other != digit]) - digit) * place
+    unit = generator.choice((1, 10))
+    digit = number // unit % 10
+    return number + (generator.choice([other for other in range(10) if other != digit]) - digit) * unit
 
 
 def other_operand(generator: random.Random, operation: Operation) -> Operation:
@@ -78,11 +78,11 @@ def other_operand(generator: random.Random, operation: Operation) -> Operation:
         choices = list(range(11, 20))
     else:
         choices = list(range(1, 10))
-    return Operation(operation.symbol, generator.choice([other for other in choices if other != operation.operand]))
+    return Operation(operation.symbol, generator.choice([number for number in choices if number != operation.operand]))
 
 
 def wrong_step(
-    generator: random.Random, value: int, operation: Operation, index: int, last: bool, mix: Mix
+    generator: random.Random, value: int, operation: Operation, index: int, is_last: bool, mix: Mix
 ) -> tuple[str, int]:
     """Return a step with one mistake, and its result."""
     kind = generator.random()
@@ -95,13 +95,13 @@ def wrong_step(
         operation = Operation("-" if operation.symbol == "+" else "+", operation.operand)
     else:
         slip = True
-    result = operation.apply(value)
+    outcome = operation.apply(value)
     if slip:
         if mix.near > 0 and generator.random() < mix.near:
-            result = (result + generator.choice((-10, -10, 10, 10, -1, 1))) % MODULUS
+            outcome = (outcome + generator.choice((-10, -10, 10, 10, -1, 1))) % MODULUS
         else:
-            result = other_digit(generator, result)
-    return render_step(index, value, operation, result, last), result
+            outcome = other_digit(generator, outcome)
+    return render_step(index, value, operation, outcome, is_last), outcome
 
 
 def right_chain(problem: Problem) -> Chain:
@@ -130,17 +130,17 @@ def noisy_chain(
     steps: list[str] = []
     wrong: list[bool] = []
     value = problem.start
-    last = len(problem.operations) - 1
+    last_index = len(problem.operations) - 1
     for index, operation in enumerate(problem.operations):
         chance = rate * (HARD_FACTOR if operation.hard else 1.0)
         if forced is not None and index <= forced:
             chance = float(index == forced)
         if chance > 0 and generator.random() < chance:
-            text, value = wrong_step(generator, value, operation, index, index == last, mix)
+            text, value = wrong_step(generator, value, operation, index, index == last_index, mix)
             wrong.append(True)
         else:
-            left, value = value, operation.apply(value)
-            text = render_step(index, left, operation, value, index == last)
+            operand_value, value = value, operation.apply(value)
+            text = render_step(index, operand_value, operation, value, index == last_index)
             wrong.append(False)
         steps.append(text)
     return Chain(tuple(steps), tuple(wrong))

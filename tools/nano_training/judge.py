@@ -96,27 +96,27 @@ class Judge(Qwen2PreTrainedModel):
         hidden = self.model(
             input_ids=input_ids, position_ids=position_ids, attention_mask=attention_mask, use_cache=False
         ).last_hidden_state
-        taught, read = targets != IGNORED, scores >= 0
+        is_taught, is_scored = targets != IGNORED, scores >= 0
         loss = hidden.sum() * 0
-        if taught.any():
-            logits = functional.linear(hidden[taught], self.model.embed_tokens.weight)
-            loss = loss + functional.cross_entropy(logits.float(), targets[taught])
-        if read.any():
-            log_odds = self.log_odds(self.head(hidden[read]).float())
-            loss = loss + functional.binary_cross_entropy_with_logits(log_odds, scores[read])
+        if is_taught.any():
+            logits = functional.linear(hidden[is_taught], self.model.embed_tokens.weight)
+            loss = loss + functional.cross_entropy(logits.float(), targets[is_taught])
+        if is_scored.any():
+            log_odds = self.log_odds(self.head(hidden[is_scored]).float())
+            loss = loss + functional.binary_cross_entropy_with_logits(log_odds, scores[is_scored])
         return {"loss": loss}
 
 
 def written(adapter: TransformersPRM, question: str, steps: Sequence[str]) -> Example:
     """Return the example in which the trunk learns to write a chain, in the format of an adapter."""
     start = adapter.prefix_ids(question, ())
-    whole = adapter.prefix_ids(question, tuple(steps))
-    assert start is not None and whole is not None, FITS
-    shared = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(start, whole, strict=False)))
-    targets = np.full(len(whole), IGNORED, dtype=np.int64)
-    targets[shared - 1 : -1] = whole[shared:]
-    nothing = np.full(len(whole), -1, dtype=np.float32)
-    return Example(build_token_tree([whole]), targets, nothing, nothing)
+    ids = adapter.prefix_ids(question, tuple(steps))
+    assert start is not None and ids is not None, FITS
+    shared = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(start, ids, strict=False)))
+    targets = np.full(len(ids), IGNORED, dtype=np.int64)
+    targets[shared - 1 : -1] = ids[shared:]
+    nothing = np.full(len(ids), -1, dtype=np.float32)
+    return Example(build_token_tree([ids]), targets, nothing, nothing)
 
 
 def scored(adapter: TransformersPRM, question: str, chains: Iterable[Judged]) -> Example:

@@ -43,17 +43,13 @@ def sample_trajectories(llm: LLM, problems: Sequence[Problem], count: int, seed:
     """Sample `count` trajectories of each problem."""
     prefixes = [Prefix(problem.text) for problem in problems]
     return [
-        [split_steps(completion.text) for completion in drawn]
-        for drawn in llm.generate(prefixes, count, SAMPLING, seed)
+        [split_steps(completion.text) for completion in completions]
+        for completions in llm.generate(prefixes, count, SAMPLING, seed)
     ]
 
 
 def label_prefixes(
-    llm: LLM,
-    problems: Sequence[Problem],
-    trajectories: Sequence[Sequence[Steps]],
-    follow_ups: int,
-    seed: int,
+    llm: LLM, problems: Sequence[Problem], trajectories: Sequence[Sequence[Steps]], follow_ups: int, seed: int
 ) -> list[Labelled]:
     """Count the successful follow-ups from each prefix of each trajectory (problems x count).
 
@@ -61,8 +57,8 @@ def label_prefixes(
     """
     prefixes = dict.fromkeys(
         (index, steps[:count])
-        for index, drawn in enumerate(trajectories)
-        for steps in drawn
+        for index, of_problem in enumerate(trajectories)
+        for steps in of_problem
         for count in range(len(steps) + 1)
     )
     open_ends = [key for key in prefixes if "\\boxed" not in "".join(key[1])]
@@ -70,13 +66,13 @@ def label_prefixes(
         [Prefix(problems[index].text, steps) for index, steps in open_ends], follow_ups, SAMPLING, seed
     )
     successes = {
-        key: sum(graded(completion.text, problems[key[0]]) for completion in drawn)
-        for key, drawn in zip(open_ends, completions, strict=True)
+        key: sum(graded(completion.text, problems[key[0]]) for completion in of_problem)
+        for key, of_problem in zip(open_ends, completions, strict=True)
     }
 
     def count_of(index: int, steps: Steps) -> int:
-        counted = successes.get((index, steps))
-        return follow_ups * graded("".join(steps), problems[index]) if counted is None else counted
+        count = successes.get((index, steps))
+        return follow_ups * graded("".join(steps), problems[index]) if count is None else count
 
     return [
         Labelled(
@@ -85,8 +81,8 @@ def label_prefixes(
             [count_of(index, steps[:count]) for count in range(len(steps) + 1)],
             follow_ups,
         )
-        for index, drawn in enumerate(trajectories)
-        for steps in drawn
+        for index, of_problem in enumerate(trajectories)
+        for steps in of_problem
     ]
 
 

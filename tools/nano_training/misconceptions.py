@@ -56,12 +56,12 @@ then equal.
 def misconceived(value: int, operation: Operation) -> int:
     """Return the result of a step under its misconception, which is the right result if it has none."""
     units, operand = value % 10, operation.operand % 10
-    result = operation.apply(value)
+    outcome = operation.apply(value)
     if (operation.symbol == "+" and units + operand > 9) or (operation.symbol == "-" and units < operand):
-        return (result - 10) % MODULUS
+        return (outcome - 10) % MODULUS
     if operation.symbol == "*" and operation.operand == 3:
         return value * 2 % MODULUS
-    return result
+    return outcome
 
 
 def habitual_chain(problem: Problem, habits: Habits, generator: random.Random) -> Chain:
@@ -69,19 +69,19 @@ def habitual_chain(problem: Problem, habits: Habits, generator: random.Random) -
     steps: list[str] = []
     wrong: list[bool] = []
     value = problem.start
-    last = len(problem.operations) - 1
+    last_index = len(problem.operations) - 1
     for index, operation in enumerate(problem.operations):
-        left, shown = value, operation
+        read_value, read_operation = value, operation
         if generator.random() < habits.miscopied:
             if generator.random() < 0.75:
-                left = other_digit(generator, value)
+                read_value = other_digit(generator, value)
             else:
-                shown = other_operand(generator, operation)
-        result = shown.apply(left)
-        slipped = generator.random() < habits.chance(left, shown)
+                read_operation = other_operand(generator, operation)
+        outcome = read_operation.apply(read_value)
+        slipped = generator.random() < habits.chance(read_value, read_operation)
         if slipped:
-            result = misconceived(left, shown)
-        steps.append(render_step(index, left, shown, result, index == last))
-        wrong.append(slipped or left != value or shown != operation)
-        value = result
+            outcome = misconceived(read_value, read_operation)
+        steps.append(render_step(index, read_value, read_operation, outcome, index == last_index))
+        wrong.append(slipped or read_value != value or read_operation != operation)
+        value = outcome
     return Chain(tuple(steps), tuple(wrong))

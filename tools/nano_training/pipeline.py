@@ -20,13 +20,7 @@ from prmcal.registry.nano.problems import generate_split
 from prmcal.registry.plugins import KINDS
 from tools.nano_training import lessons, teaching
 from tools.nano_training.judge import FORMATS, Judge, save_judge, scored, written
-from tools.nano_training.labels import (
-    label_prefixes,
-    labels_by_length,
-    read_labels,
-    sample_trajectories,
-    write_labels,
-)
+from tools.nano_training.labels import label_prefixes, labels_by_length, read_labels, sample_trajectories, write_labels
 from tools.nano_training.misconceptions import HABITS
 from tools.nano_training.model import SolverAndJudge, load_trained, nano_config, save_policy
 from tools.nano_training.settle import settle
@@ -86,13 +80,7 @@ class Pipeline:
         """Scale a number of steps or questions."""
         return max(1, round(count * self.scale))
 
-    def train(
-        self,
-        model: Any,
-        draw: Callable[[int], Sequence[Example]],
-        steps: int,
-        learning_rate: float,
-    ) -> None:
+    def train(self, model: Any, draw: Callable[[int], Sequence[Example]], steps: int, learning_rate: float) -> None:
         """Train a model in place."""
         tokenizer, scratch = self.encoder.tokenizer, self.work / "scratch"
         train(model, tokenizer, draw, self.scaled(steps), learning_rate, scratch, self.seed)

@@ -50,17 +50,17 @@ def settle(last: Any, negative: int, prm: TransformersPRM, labels: Sequence[Labe
         outputs = layers[-1](features)
         direction = constant_direction(features) if last.bias is None else None
         constant = torch.ones(len(features)) if direction is None else features @ direction
-    k = torch.tensor([count for row in labels for count in row.successes], dtype=torch.float32)
-    n = torch.tensor([row.follow_ups for row in labels for _ in row.successes], dtype=torch.float32)
+    successes = torch.tensor([count for row in labels for count in row.successes], dtype=torch.float32)
+    follow_ups = torch.tensor([row.follow_ups for row in labels for _ in row.successes], dtype=torch.float32)
 
     def loss(parameters: Any) -> float:
         settled = float(np.exp(parameters[0])) * outputs
         settled[:, negative] -= float(parameters[1]) * constant
-        return float(functional.binary_cross_entropy_with_logits(prm.log_odds(settled), k / n))
+        return float(functional.binary_cross_entropy_with_logits(prm.log_odds(settled), successes / follow_ups))
 
-    found = minimize(loss, [0.0, 0.0], method="Nelder-Mead").x
-    slope, offset = float(np.exp(found[0])), float(found[1])
-    print(f"settled: slope {slope:.3f}, offset {offset:.3f}, loss {loss([0, 0]):.4f} -> {loss(found):.4f}")
+    optimum = minimize(loss, [0.0, 0.0], method="Nelder-Mead").x
+    slope, offset = float(np.exp(optimum[0])), float(optimum[1])
+    print(f"settled: slope {slope:.3f}, offset {offset:.3f}, loss {loss([0, 0]):.4f} -> {loss(optimum):.4f}")
     with torch.no_grad():
         last.weight.mul_(slope)
         if direction is None:
@@ -73,11 +73,11 @@ def settle(last: Any, negative: int, prm: TransformersPRM, labels: Sequence[Labe
 
 def leaf_states(prm: TransformersPRM, labels: Sequence[Labelled]) -> torch.Tensor:
     """Return the hidden states (rows, width) from which the head scores each prefix of the labelled trajectories."""
-    found = []
+    states = []
     for row in labels:
         forest = prm.hidden_states([ScoringRequest(row.question, (tuple(row.steps),))])[0]
-        found.append(forest.states[forest.leaves])
-    return torch.from_numpy(np.concatenate(found))
+        states.append(forest.states[forest.leaves])
+    return torch.from_numpy(np.concatenate(states))
 
 
 def constant_direction(features: torch.Tensor) -> torch.Tensor:

@@ -109,23 +109,23 @@ def slipped_chains(generator: random.Random) -> Batch:
     batch = []
     for _ in range(max(1, BATCH_TOKENS // (60 + 40 * longest(dataset, level)))):
         problem = draw_train_problem(generator, dataset, level)
-        right = tuple(solution_steps(problem))
-        chains = [Judged(right, (True,) * len(right), {len(right): 1.0})]
+        right_steps = tuple(solution_steps(problem))
+        chains = [Judged(right_steps, (True,) * len(right_steps), {len(right_steps): 1.0})]
         values = problem.values()
         for _ in range(SLIPPED_CHAINS):
-            place = slip_place(generator, problem)
-            chain = noisy_chain(problem, 0.0, generator, place, PRM_SLIP_MIX)
-            result = misconceived(values[place], problem.operations[place])
-            usual = render_step(place, values[place], problem.operations[place], result, place == len(values) - 2)
-            if chain.steps[place] == usual or chain.steps[-1] == right[-1]:
+            slip = slip_step(generator, problem)
+            chain = noisy_chain(problem, 0.0, generator, slip, PRM_SLIP_MIX)
+            outcome = misconceived(values[slip], problem.operations[slip])
+            usual = render_step(slip, values[slip], problem.operations[slip], outcome, slip == len(values) - 2)
+            if chain.steps[slip] == usual or chain.steps[-1] == right_steps[-1]:
                 continue
-            marks = dict.fromkeys(range(place + 1, len(chain.steps) + 1), 0.0)
+            marks = dict.fromkeys(range(slip + 1, len(chain.steps) + 1), 0.0)
             chains.append(Judged(chain.steps, (False,) * len(chain.steps), marks, complete=False))
         batch.append((problem.text, chains))
     return batch
 
 
-def slip_place(generator: random.Random, problem: Problem) -> int:
+def slip_step(generator: random.Random, problem: Problem) -> int:
     """Draw the step with the slip. Half of the time it is a multiplication by 3, if there is one."""
     triples = [index for index, operation in enumerate(problem.operations) if operation == Operation("*", 3)]
     if triples and generator.random() < 0.5:

@@ -101,20 +101,14 @@ class Encoder:
 
     def ids(self, text: str) -> list[int]:
         """Return the token ids of a text. They are cached, because the same steps occur often."""
-        found = self._cache.get(text)
-        if found is None:
+        token_ids = self._cache.get(text)
+        if token_ids is None:
             if len(self._cache) > 200_000:
                 self._cache.clear()
-            found = self._cache[text] = self.tokenizer(text, add_special_tokens=False)["input_ids"]
-        return found
+            token_ids = self._cache[text] = self.tokenizer(text, add_special_tokens=False)["input_ids"]
+        return token_ids
 
-    def example(
-        self,
-        question: str,
-        chains: Iterable[Judged],
-        system: bool,
-        first_only: bool = False,
-    ) -> Example:
+    def example(self, question: str, chains: Iterable[Judged], system: bool, first_only: bool = False) -> Example:
         """Build the tree of a question's chains.
 
         Where several chains share a prefix, the next token of the first chain is the target. Hints require that the

@@ -39,16 +39,7 @@ def corpus() -> list[str]:
 
 def build_tokenizer(folder: Path) -> None:
     """Train the tokenizer and write it to a folder for `AutoTokenizer.from_pretrained`."""
-    from tokenizers import (
-        AddedToken,
-        Regex,
-        Tokenizer,
-        decoders,
-        models,
-        pre_tokenizers,
-        processors,
-        trainers,
-    )
+    from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, processors, trainers
     from transformers import PreTrainedTokenizerFast
 
     tokenizer = Tokenizer(models.BPE())
