@@ -37,13 +37,13 @@ def write_file(path: Path, prefixes: int) -> int:
     solutions = list(zip(starts, ends, strict=True))
     with path.open("w", encoding="utf-8") as file:
         for first in range(0, len(solutions), SOLUTIONS):
-            own = solutions[first : first + SOLUTIONS]
+            of_question = solutions[first : first + SOLUTIONS]
             record = {
                 "question": f"How many apples are there in basket {first}?",
-                "steps": [[_STEP.format(step) for step in range(end - start - 1)] for start, end in own],
-                "scores": [scores[start:end].tolist() for start, end in own],
-                "pred": [str(int(labels[start]) * (1 + start % 3)) for start, _ in own],
-                "correct": [bool(labels[start]) for start, _ in own],
+                "steps": [[_STEP.format(step) for step in range(end - start - 1)] for start, end in of_question],
+                "scores": [scores[start:end].tolist() for start, end in of_question],
+                "pred": [str(int(labels[start]) * (1 + start % 3)) for start, _ in of_question],
+                "correct": [bool(labels[start]) for start, _ in of_question],
             }
             file.write(json.dumps(record) + "\n")
     return len(rows)
@@ -71,16 +71,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("prefixes", type=int, nargs="*", default=SIZES)
     parser.add_argument("--table", type=Path)
-    given = parser.parse_args()
+    options = parser.parse_args()
     rows = []
-    for size in given.prefixes:
+    for size in options.prefixes:
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "scored.jsonl"
             row = {"prefixes": write_file(path, size), "megabytes_of_file": round(path.stat().st_size / 1e6, 1)}
             rows.append({**row, **measured(path, Path(folder) / "printed")})
         print(rows[-1], flush=True)
-    if given.table:
-        pd.DataFrame(rows).to_csv(given.table, index=False, lineterminator="\n")
+    if options.table:
+        pd.DataFrame(rows).to_csv(options.table, index=False, lineterminator="\n")
 
 
 if __name__ == "__main__":

@@ -94,8 +94,8 @@ def describe(writer: Writer) -> None:
         transaction.record(rows)
 
 
-def job(kind: str, place: tuple[str, ...], *inputs: tuple[str, ...], **columns: Any) -> list[Base]:
-    key = "-".join((kind, *place))
+def job(kind: str, names: tuple[str, ...], *inputs: tuple[str, ...], **columns: Any) -> list[Base]:
+    key = "-".join((kind, *names))
     shards = [{"key": f"{key}-{number}", "seed": number} for number in range(16)]
     row = Job(
         job_key=key,
@@ -106,7 +106,7 @@ def job(kind: str, place: tuple[str, ...], *inputs: tuple[str, ...], **columns: 
         shards=16,
         **columns,
     )
-    return [row, *(JobInput(job_key=key, input_key="-".join(each)) for each in inputs)]
+    return [row, *(JobInput(job_key=key, input_key="-".join(labels)) for labels in inputs)]
 
 
 def cells_of(llm: str, prm: str, calibrator: str, dataset: str) -> list[Base]:
@@ -219,9 +219,9 @@ def questions() -> dict[str, Callable[[Path], Any]]:
 @functools.cache
 def pool(path: Path) -> ExactCurves:
     """Return the data that the page keeps while its sliders move."""
-    found = catalog.exact_curves(path, **SETTING)
-    assert found is not None
-    return found
+    curves = catalog.exact_curves(path, **SETTING)
+    assert curves is not None
+    return curves
 
 
 def by_budget(pool: ExactCurves) -> None:

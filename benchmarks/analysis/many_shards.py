@@ -118,12 +118,12 @@ def measure(shards: int) -> tuple[int, dict[str, float], float]:
             cost = CostModel(plan, {})
         with timed("estimate the time left"):
             seconds_left(plan.shards(), cost, 256)
-        known = RunRecord(spec.model_dump(mode="json"), [str(PLUGINS)], "run", "2026-01-02T00:00:00+00:00")
-        folder.write_record(known)
+        run_record = RunRecord(spec.model_dump(mode="json"), [str(PLUGINS)], "run", "2026-01-02T00:00:00+00:00")
+        folder.write_record(run_record)
         with timed("save the plan"):
-            write_plan(folder.directory, known.grid, plan)
+            write_plan(folder.directory, run_record.grid, plan)
         with timed("record all outcomes"):
-            record(plan, folder, known)
+            record(plan, folder, run_record)
         write_artifacts(plan, store)
         with timed("look for finished shards"):
             store.manifests(shard.ref for shard in plan.shards())
@@ -138,12 +138,12 @@ def grow(sizes: tuple[int, ...]) -> None:
     """Print the CPU seconds of each step, and the microseconds for each shard."""
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(1, mp_context=context, max_tasks_per_child=1) as pool:
-        found = list(pool.map(measure, sizes))
-    print(f"{'shards':28}" + "".join(f"{shards:22,}" for shards, _, _ in found))
-    for step in found[0][1]:
-        times = (f"{seconds[step]:9.2f} s {1e6 * seconds[step] / shards:8.1f} µs" for shards, seconds, _ in found)
-        print(f"{step:28}" + "".join(f"{each:>22}" for each in times))
-    print(f"{'memory of all this':28}" + "".join(f"{memory:19,.0f} MB" for _, _, memory in found))
+        measured = list(pool.map(measure, sizes))
+    print(f"{'shards':28}" + "".join(f"{shards:22,}" for shards, _, _ in measured))
+    for step in measured[0][1]:
+        times = (f"{seconds[step]:9.2f} s {1e6 * seconds[step] / shards:8.1f} µs" for shards, seconds, _ in measured)
+        print(f"{step:28}" + "".join(f"{time:>22}" for time in times))
+    print(f"{'memory of all this':28}" + "".join(f"{memory:19,.0f} MB" for _, _, memory in measured))
 
 
 def main() -> None:

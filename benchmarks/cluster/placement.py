@@ -73,7 +73,7 @@ def simulated(
         while (start := next_start(schedule, slots, workers)) is not None:
             seat, ended = start
             new = Worker(seat=seat, name=f"worker {seat.slots[0].number + 1}")
-            workers = [*(each for each in workers if each not in ended), new]
+            workers = [*(worker for worker in workers if worker not in ended), new]
             give([new])
         now, _, worker = heappop(ends)
         assert worker.shard is not None
@@ -97,13 +97,13 @@ def simulate(plan: Plan, slots: Sequence[Slot]) -> list[Stint]:
 
 def busy(stints: Sequence[Stint], end: float, gpus: int) -> float:
     """Return the share of the time of all GPUs until `end` in which a model that is spread over them computes."""
-    used = sum(each.shard.gpus * max(0.0, min(end, each.end) - each.begin) for each in stints)
+    used = sum(stint.shard.gpus * max(0.0, min(end, stint.end) - stint.begin) for stint in stints)
     return used / (end * gpus)
 
 
 def last_start_of_small(stints: Sequence[Stint]) -> float:
     """Return the time from which no shard with a model on one GPU waits for a worker."""
-    return max(each.begin for each in stints if each.shard.gpus == 1)
+    return max(stint.begin for stint in stints if stint.shard.gpus == 1)
 
 
 def main() -> None:
@@ -111,7 +111,7 @@ def main() -> None:
     plan = build_plan(read_grid(GRID), stand_ins=True)
     for title, workers in (("GPUs by shard", 8), ("four GPUs for every worker", 2)):
         stints = simulate(plan, slots_of_machine(GPUS, workers))
-        wall, small = max(each.end for each in stints), last_start_of_small(stints)
+        wall, small = max(stint.end for stint in stints), last_start_of_small(stints)
         print(
             f"{title}: {wall / 3600:.1f} h, {len(GPUS) * wall / 3600:.0f} GPU-hours reserved, busy "
             f"{busy(stints, small, len(GPUS)):.1%} of the time while work for one GPU waits ({small / 3600:.1f} h), "

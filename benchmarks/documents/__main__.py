@@ -43,7 +43,7 @@ def written(text: str, figures: Figures) -> str:
     AssertionError
         If a sentence is not true of the figures.
     """
-    return _PLACE.sub(lambda found: f"{found[1]}{PLACES[found['name']](figures)}\n{found[3]}", text)
+    return _PLACE.sub(lambda mark: f"{mark[1]}{PLACES[mark['name']](figures)}\n{mark[3]}", text)
 
 
 def main() -> None:

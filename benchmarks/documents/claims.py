@@ -21,7 +21,7 @@ from benchmarks.documents.smollm import smollm_claims
 from prmcal.db.catalog import leaderboard
 from prmcal.db.run_folder import published_path
 
-KEPT = Path(__file__).parents[2] / "docs" / "pools"
+POOLS = Path(__file__).parents[2] / "docs" / "pools"
 _CODE, _RAW, _PAPERS, _SIMPLE = (
     "codegen-16b",
     "uncalibrated",
@@ -40,51 +40,52 @@ def record(directory: Path) -> None:
     # It loads half of prmcal, and texts need only the figures.
     from benchmarks.documents.pool_table import compared
 
-    KEPT.mkdir(exist_ok=True)
+    POOLS.mkdir(exist_ok=True)
     rules = pd.DataFrame(
         {
-            **{name: getattr(each, name) for name in ("setting", "rule", "samples", "accuracy", "rival")},
-            **each.difference.columns("difference"),
-            "questions": each.difference.questions,
+            **{name: getattr(rule, name) for name in ("setting", "rule", "samples", "accuracy", "rival")},
+            **rule.difference.columns("difference"),
+            "questions": rule.difference.questions,
         }
-        for each in compared(directory)
+        for rule in compared(directory)
     )
     table = leaderboard(published_path(directory), "calibration")
     table = table[~table["llm"].str.startswith(_OTHERS)]
     values = [f"{metric}{part}" for metric in (_ERROR, "brier") for part in ("", "_low", "_high")]
-    for name, kept in (("rules", rules), ("calibration", table[[*_KEY, "calibrator", *values, "questions"]])):
-        keep(kept, KEPT, name)
+    keep(rules, POOLS, "rules")
+    keep(table[[*_KEY, "calibrator", *values, "questions"]], POOLS, "calibration")
 
 
 def pool_findings() -> list[str]:
     """Return what holds on the recorded pools, each sentence with its interval, its n and where it does not hold."""
-    rules = kept_in(KEPT, "rules")
-    own = rules[rules["rule"] == _RULE]
-    won, lost = own[own["difference_low"] > 0], own[own["difference_high"] < 0]
-    best = own.loc[own["difference"].idxmax()]
+    rules = kept_in(POOLS, "rules")
+    of_rule = rules[rules["rule"] == _RULE]
+    won, lost = of_rule[of_rule["difference_low"] > 0], of_rule[of_rule["difference_high"] < 0]
+    best = of_rule.loc[of_rule["difference"].idxmax()]
     assert len(won) > len(lost), "it wins more often than it loses"
     return [
         *real_findings(),
-        f"`{_RULE}` was less accurate than the best fixed number of samples of its cost at {len(lost)} of {len(own)} "
-        f"settings and more accurate at {len(won)}, by up to {points(best)} points (n = {best['questions']}).",
+        f"`{_RULE}` was less accurate than the best fixed number of samples of its cost at {len(lost)} of "
+        f"{len(of_rule)} settings and more accurate at {len(won)}, by up to {points(best)} points "
+        f"(n = {best['questions']}).",
     ]
 
 
 def default_rule() -> str:
     """Return what was seen of the default rule, and of ESC, at all settings."""
-    rules = kept_in(KEPT, "rules")
+    rules = kept_in(POOLS, "rules")
 
     def standing(name: str) -> tuple[pd.DataFrame, str]:
-        own = rules[rules["rule"] == name]
-        won, lost = int((own["difference_low"] > 0).sum()), int((own["difference_high"] < 0).sum())
-        return own, f"{won} wins, {len(own) - won - lost} ties and {lost} losses"
+        of_rule = rules[rules["rule"] == name]
+        won, lost = int((of_rule["difference_low"] > 0).sum()), int((of_rule["difference_high"] < 0).sum())
+        return of_rule, f"{won} wins, {len(of_rule) - won - lost} ties and {lost} losses"
 
-    (own, told), (others, of_esc) = standing(_RULE), standing("ESC")
-    best = own.loc[own["difference"].idxmax()]
+    (default, counts), (of_esc_rows, of_esc) = standing(_RULE), standing("ESC")
+    best = default.loc[default["difference"].idxmax()]
     return paragraph(
-        f"`{_RULE}` is the default of `prmcal ask`. Against the best fixed n of its cost it has {told} at "
-        f"{len(own)} settings of shipped pools, {100 * own['difference'].mean():+.1f} points on average, at best "
-        f"{points(best)} (n = {best['questions']}). `ESC` has {of_esc} at {len(others)}."
+        f"`{_RULE}` is the default of `prmcal ask`. Against the best fixed n of its cost it has {counts} at "
+        f"{len(default)} settings of shipped pools, {100 * default['difference'].mean():+.1f} points on average, at "
+        f"best {points(best)} (n = {best['questions']}). `ESC` has {of_esc} at {len(of_esc_rows)}."
     )
 
 
@@ -129,18 +130,18 @@ def nano_settings(figures: Figures) -> dict[str, str]:
 
 def _by_setting(scaling: pd.DataFrame, metric: str) -> pd.DataFrame:
     """Return a metric of the strategies by setting, with the paper's calibrator where there is one."""
-    own = scaling[scaling["calibrator"].isna() | (scaling["calibrator"] == _PAPERS)]
-    own = own[own["prm"].notna()].sort_values("calibrator", na_position="first")
-    return own.pivot_table(index=_KEY, columns="strategy", values=metric, aggfunc="last")
+    rows = scaling[scaling["calibrator"].isna() | (scaling["calibrator"] == _PAPERS)]
+    rows = rows[rows["prm"].notna()].sort_values("calibrator", na_position="first")
+    return rows.pivot_table(index=_KEY, columns="strategy", values=metric, aggfunc="last")
 
 
 def claims(figures: Figures) -> str:
     """Return the table of the paper's claims: where each was seen, how strongly, and what the rest would need."""
     rows, at = figures.ranking.set_index("calibrator"), nano_settings(figures)
     raw, papers = rows.loc[_RAW], rows.loc[_PAPERS]
-    pools = kept_in(KEPT, "calibration").set_index(["llm", "calibrator"])
+    pools = kept_in(POOLS, "calibration").set_index(["llm", "calibrator"])
     code, before, after = (pools.loc[key] for key in ((_CODE, _RAW), (_QWENS, _RAW), (_QWENS, "isotonic")))
-    real_prms = kept_in(KEPT, "readings")
+    real_prms = kept_in(POOLS, "readings")
     last = real_prms[real_prms["reading"] == "last"].set_index("pool")
     large, small = (last.loc[f"rlhflow-8b-llama-3.{version}"] for version in ("1-8b", "2-3b"))
     assert large["error_low"] < small["error"] < large["error_high"], "no difference is seen"
@@ -148,7 +149,7 @@ def claims(figures: Figures) -> str:
     spent = _by_setting(figures.scaling, "budget_ratio").dropna(subset=["beam search"])
     adaptive, real = "beam search + IAS-of-M", smollm_claims()
     big = "`prmcal run math500-small` on a GPU"
-    found = [
+    lines = [
         (
             "PRMs overestimate the chance of a right answer.",
             f"Above 0 by the last step in {(last['error_low'] > 0).sum()} of {len(last)} pools of PRMs, by "
@@ -226,7 +227,7 @@ def claims(figures: Figures) -> str:
         ),
     ]
     return markdown(
-        pd.DataFrame(found, columns=["claim", "recorded pools", "SmolLM2-135M", "nano", "what the rest would need"])
+        pd.DataFrame(lines, columns=["claim", "recorded pools", "SmolLM2-135M", "nano", "what the rest would need"])
     )
 
 

@@ -75,7 +75,7 @@ def record(directory: Path, demo: Path) -> None:
         ),
         "scaling": _main_columns(leaderboard(source, "scaling"), "scaling"),
     }
-    if unfinished := [each for name in _METRICS for each in tables[name]["status"] if each != "done"]:
+    if unfinished := [status for name in _METRICS for status in tables[name]["status"] if status != "done"]:
         raise SystemExit(f"{len(unfinished)} cells of {directory} are not done. Finish the run first.")
     FIGURES.mkdir(parents=True, exist_ok=True)
     for name, table in tables.items():
@@ -107,14 +107,14 @@ def load() -> Figures:
 def _with_differences(frame: pd.DataFrame, tests: pd.DataFrame, metrics: Sequence[str]) -> pd.DataFrame:
     """Return the main columns of the cells, and whether each differs significantly from the paper's calibrator."""
     real = tests[tests["p_adjusted"] < SIGNIFICANCE]
-    apart = {frozenset(each) for each in zip(real["metric"], real["cell_a"], real["cell_b"], strict=True)}
+    different = {frozenset(test) for test in zip(real["metric"], real["cell_a"], real["cell_b"], strict=True)}
     papers = frame[frame["calibrator"] == _PAPERS].set_index(SETTING)["cell_id"]
-    own = papers.reindex(pd.MultiIndex.from_frame(frame[SETTING]))
-    found = _main_columns(frame, "calibration")
+    papers_cells = papers.reindex(pd.MultiIndex.from_frame(frame[SETTING]))
+    columns = _main_columns(frame, "calibration")
     for metric in metrics:
-        pairs = zip(frame["cell_id"], own, strict=True)
-        found[f"{metric}_differs"] = [frozenset((metric, *pair)) in apart for pair in pairs]
-    return found
+        pairs = zip(frame["cell_id"], papers_cells, strict=True)
+        columns[f"{metric}_differs"] = [frozenset((metric, *pair)) in different for pair in pairs]
+    return columns
 
 
 def _main_columns(frame: pd.DataFrame, table: Leaderboard) -> pd.DataFrame:

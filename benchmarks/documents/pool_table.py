@@ -70,51 +70,51 @@ class Fixed(NamedTuple):
     def within(self, budget: float) -> Iterator[tuple[str, Floats, Floats]]:
         """Yield the variants of at most a cost, the last one as a mixture of two: the name and both accuracies."""
         last = int(np.searchsorted(self.counts, budget + 1e-9, side="right"))
-        for place in range(last):
-            yield f"{self.name} of {self.counts[place]:g}", self.tuning[place], self.test[place]
+        for index in range(last):
+            yield f"{self.name} of {self.counts[index]:g}", self.tuning[index], self.test[index]
         if 0 < last < len(self.counts) and budget > self.counts[last - 1] + 1e-9:
             share = (budget - self.counts[last - 1]) / (self.counts[last] - self.counts[last - 1])
-            mixed = ((1 - share) * each[last - 1] + share * each[last] for each in (self.tuning, self.test))
+            mixed = ((1 - share) * table[last - 1] + share * table[last] for table in (self.tuning, self.test))
             yield f"{self.name} of {budget:.1f}", *mixed
 
 
 def fixed_rules(tuning: Pool, test: Pool) -> list[Fixed]:
     """Return all fixed rules, without votes where samples have no answers."""
-    found, most = [], min(tuning.size, test.size)
+    rules, samples = [], min(tuning.size, test.size)
     for name in FIXED:
         rule = strategies.create(name)
         assert isinstance(rule, PoolStrategy)
         try:
-            swept = [rule.sweep(each, Setting(most)) for each in (tuning, test)]
+            swept = [rule.sweep(pool, Setting(samples)) for pool in (tuning, test)]
         except DataError:
             continue
-        counts = np.array([each.samples.mean() for each in swept[1]])
-        found.append(Fixed(name, counts, *(np.stack([each.accuracy for each in one]) for one in swept)))
-    return found
+        counts = np.array([answered.samples.mean() for answered in swept[1]])
+        rules.append(Fixed(name, counts, *(np.stack([answered.accuracy for answered in sweep]) for sweep in swept)))
+    return rules
 
 
 def compared(directory: Path) -> Iterator[Compared]:
     """Yield every rule of a finished run at every setting."""
     plan, context = existing_plan(RunFolder(directory)), Context(Store(directory))
-    known: dict[tuple[str, str, str], list[Fixed]] = {}
+    fixed_of: dict[tuple[str, str, str], list[Fixed]] = {}
     for shard, cell in _cells(plan):
         at = cell.labels.llm, cell.labels.prm, cell.labels.dataset
-        if at[1] and at not in known and {"score", f"{TUNING}score"} <= set(shard.inputs):
+        if at[1] and at not in fixed_of and {"score", f"{TUNING}score"} <= set(shard.inputs):
             test = pool_of(shard, context, graded_trajectories(shard, context), ("scores",), None)
-            known[at] = fixed_rules(tuning_pool(shard, context, ("scores",), None), test)
+            fixed_of[at] = fixed_rules(tuning_pool(shard, context, ("scores",), None), test)
     for shard, cell in _cells(plan):
         if cell.strategy in LEFT_OUT:
             continue
         table = context.store.read(shard.ref, "question_results").to_pandas()
         values = table.pivot(index="question_id", columns="metric", values="value").sort_index()
         accuracy, budget = values["accuracy"].to_numpy(), float(values["samples"].mean())
-        for (llm, prm, dataset), fixed in known.items():
+        for (llm, prm, dataset), fixed in fixed_of.items():
             if (llm, dataset) == (cell.labels.llm, cell.labels.dataset) and cell.labels.prm in ("", prm):
-                rivals = [each for one in fixed for each in one.within(budget)]
-                name, _, rival = max(rivals, key=lambda each: round(float(each[1].mean()), 9))
-                found = mean_of_questions(accuracy - rival, -1.0)
+                rivals = [variant for rule in fixed for variant in rule.within(budget)]
+                name, _, rival = max(rivals, key=lambda variant: round(float(variant[1].mean()), 9))
+                difference = mean_of_questions(accuracy - rival, -1.0)
                 setting = llm if llm == prm else f"{llm}, {prm}"
-                yield Compared(setting, cell.strategy, budget, float(accuracy.mean()), name, found)
+                yield Compared(setting, cell.strategy, budget, float(accuracy.mean()), name, difference)
 
 
 def _cells(plan: Plan) -> Iterator[tuple[Shard[StrategyParameters], Cell]]:
@@ -124,35 +124,35 @@ def _cells(plan: Plan) -> Iterator[tuple[Shard[StrategyParameters], Cell]]:
             yield shard, cell  # type: ignore[misc]  # its parameters are checked
 
 
-def page(found: list[Compared]) -> str:
+def page(compared_rows: list[Compared]) -> str:
     """Return the table as Markdown: of each rule its wins, ties and losses, the mean difference and where it lost."""
     rules: dict[str, list[Compared]] = {}
-    for each in found:
-        rules.setdefault(each.rule, []).append(each)
+    for row in compared_rows:
+        rules.setdefault(row.rule, []).append(row)
     lines = [
-        f"| rule | {len({each.setting for each in found})} settings: W-T-L | points | loses at |",
+        f"| rule | {len({row.setting for row in compared_rows})} settings: W-T-L | points | loses at |",
         "|" + " --- |" * 4,
     ]
-    for rule, own in sorted(rules.items(), key=lambda each: _standing(each[1])):
-        counts = [sum(each.outcome == outcome for each in own) for outcome in ("won", "tied", "lost")]
-        lost = [each.setting for each in own if each.outcome == "lost"]
+    for rule, of_rule in sorted(rules.items(), key=lambda pair: _standing(pair[1])):
+        counts = [sum(row.outcome == outcome for row in of_rule) for outcome in ("won", "tied", "lost")]
+        lost = [row.setting for row in of_rule if row.outcome == "lost"]
         named = "; ".join(lost) if len(lost) < _MANY else f"{len(lost)} settings"
-        mean = np.mean([each.difference.value for each in own])
+        mean = np.mean([row.difference.value for row in of_rule])
         lines.append(f"| {rule} | {'-'.join(map(str, counts))} | {100 * mean:+.1f} | {named} |")
     return "\n".join(lines)
 
 
-def _standing(own: list[Compared]) -> tuple[float, float]:
-    won, lost = (sum(each.outcome == outcome for each in own) for outcome in ("won", "lost"))
-    return (lost - won) / len(own), -float(np.mean([each.difference.value for each in own]))
+def _standing(of_rule: list[Compared]) -> tuple[float, float]:
+    won, lost = (sum(row.outcome == outcome for row in of_rule) for outcome in ("won", "lost"))
+    return (lost - won) / len(of_rule), -float(np.mean([row.difference.value for row in of_rule]))
 
 
 def main() -> None:
     """Write the table into the page, and print it."""
     text = page(list(compared(Path(sys.argv[1]))))
     print(text)
-    given = PAGE.read_text(encoding="utf-8")
-    PAGE.write_text(_MARK.sub(lambda mark: f"{mark[1]}{text}\n{mark[2]}", given), encoding="utf-8")
+    document = PAGE.read_text(encoding="utf-8")
+    PAGE.write_text(_MARK.sub(lambda mark: f"{mark[1]}{text}\n{mark[2]}", document), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -26,7 +26,7 @@ from prmcal.harness.audit.estimates import OUTER, Rows, calibrated_rewards, fit_
 from prmcal.harness.audit.readings import CHOSEN, WORDS
 from prmcal.registry.strategies.aggregation import READINGS, read_steps
 
-KEPT = Path(__file__).parents[2] / "docs" / "pools"
+POOLS = Path(__file__).parents[2] / "docs" / "pools"
 QWEN = "qwen2.5-math-prm-7b"
 NAMES = {QWEN: "Qwen2.5-Math-PRM-7B", "math-shepherd-7b": "Math-Shepherd-7B"}
 LAST, REPAIRED = "As published", "After prmcal, on unseen questions"
@@ -35,28 +35,28 @@ _BINS = 8
 
 def record() -> None:
     """Keep the figures of all pools, and draw the picture."""
-    tables, levels, places = [], [], []
+    tables, levels, steps = [], [], []
     for pool, (llm, *_) in PRMS.items():
         audited = prmcal.audit(f"pool:{pool}")
-        whole = audited.solutions
-        size = {"questions": whole["question"].nunique(), "solutions": len(whole)}
-        mixed = [None if each.auc is None else each.auc.questions for each in audited.readings]
-        places.append(audited.tables["steps"].assign(pool=pool, **size))
-        rows = Rows(whole)
+        solutions = audited.solutions
+        size = {"questions": solutions["question"].nunique(), "solutions": len(solutions)}
+        mixed = [None if reading.auc is None else reading.auc.questions for reading in audited.readings]
+        steps.append(audited.tables["steps"].assign(pool=pool, **size))
+        rows = Rows(solutions)
         right = mean_of(rows.label, rows, bounded_interval).columns("accuracy")
         tables.append(audited.tables["readings"].assign(mixed=mixed, pool=pool, llm=llm, **size, **right))
         errors = rows.reward - rows.label
-        for level in sorted(whole["level"].unique()):
-            part = (whole["level"] == level).to_numpy()
-            found = mean_of(errors[part], rows, signed_interval, part)
-            levels.append({"pool": pool, "level": level, **found.columns("error"), "questions": found.questions})
+        for level in sorted(solutions["level"].unique()):
+            at_level = (solutions["level"] == level).to_numpy()
+            error = mean_of(errors[at_level], rows, signed_interval, at_level)
+            levels.append({"pool": pool, "level": level, **error.columns("error"), "questions": error.questions})
         if pool == QWEN:
             points = reliability(audited)
-            keep(points, KEPT, "reliability")
-            (KEPT.parent / "reading-steps.svg").write_bytes(picture(points))
-    keep(pd.concat(tables), KEPT, "readings")
-    keep(pd.concat(places), KEPT, "places")
-    keep(pd.DataFrame(levels), KEPT, "levels")
+            keep(points, POOLS, "reliability")
+            (POOLS.parent / "reading-steps.svg").write_bytes(picture(points))
+    keep(pd.concat(tables), POOLS, "readings")
+    keep(pd.concat(steps), POOLS, "places")
+    keep(pd.DataFrame(levels), POOLS, "levels")
 
 
 def reliability(audited: Audit) -> pd.DataFrame:
@@ -65,23 +65,23 @@ def reliability(audited: Audit) -> pd.DataFrame:
     The reading of the steps and isotonic regression on it are chosen and fitted on the other folds of the questions.
     """
     groups = audited.prefixes.sort_values("step").groupby(["question", "solution"])
-    scores = [own["reward"].to_numpy() for _, own in groups]
-    whole = groups["label"].last().reset_index()
-    rows = {way: Rows(whole.assign(reward=read_steps(scores, way))) for way in READINGS}
-    repaired, last = np.empty(len(whole)), rows["last"]
+    scores = [prefixes["reward"].to_numpy() for _, prefixes in groups]
+    solutions = groups["label"].last().reset_index()
+    rows = {way: Rows(solutions.assign(reward=read_steps(scores, way))) for way in READINGS}
+    repaired, last = np.empty(len(solutions)), rows["last"]
     folds = folds_of(last.question, OUTER)
     for fold in range(OUTER):
         others = folds != fold
-        errors = {way: np.mean((own.reward - own.label)[others] ** 2) for way, own in rows.items()}
+        errors = {way: np.mean((table.reward - table.label)[others] ** 2) for way, table in rows.items()}
         best = rows[min(errors, key=errors.__getitem__)]
         repaired[~others] = calibrated_rewards(fit_calibrator("isotonic", best, others), best, ~others)
     points = []
     for series, values in {LAST: last.reward, REPAIRED: repaired}.items():
         edges = np.unique(np.quantile(values, np.arange(1, _BINS) / _BINS))
-        place = np.searchsorted(edges, values, side="right")
-        for part in (place == bin_ for bin_ in np.unique(place)):
-            right = mean_of(last.label[part], last, bounded_interval, part).columns("right")
-            points.append({"series": series, "score": values[part].mean(), "solutions": part.sum(), **right})
+        bins = np.searchsorted(edges, values, side="right")
+        for in_bin in (bins == bin_ for bin_ in np.unique(bins)):
+            right = mean_of(last.label[in_bin], last, bounded_interval, in_bin).columns("right")
+            points.append({"series": series, "score": values[in_bin].mean(), "solutions": in_bin.sum(), **right})
     return pd.DataFrame(points)
 
 
@@ -99,7 +99,7 @@ def picture(points: pd.DataFrame) -> bytes:
 
 
 def _rows() -> dict[str, pd.DataFrame]:
-    table = kept_in(KEPT, "readings")
+    table = kept_in(POOLS, "readings")
     return {pool: table[table["pool"] == pool].set_index("reading") for pool in PRMS}
 
 
@@ -134,7 +134,7 @@ def caption() -> str:
 
 def real_table() -> str:
     """Return a row for each PRM and LLM: how far its scores are off, by reading, and how they rank."""
-    table, lines = kept_in(KEPT, "levels"), []
+    table, lines = kept_in(POOLS, "levels"), []
     for pool, rows in _rows().items():
         last, smallest, chosen = (rows.loc[name] for name in ("last", "min", CHOSEN))
         best, ranks = rows.loc[[*WORDS]]["brier"].idxmin(), "-"
@@ -145,7 +145,7 @@ def real_table() -> str:
                 "PRM, LLM": _names(pool, last),
                 "right": _size(last),
                 "last step - right": signed(last),
-                "by level 1 to 5": " ".join(f"{each:+.2f}" for each in table[table["pool"] == pool]["error"]),
+                "by level 1 to 5": " ".join(f"{error:+.2f}" for error in table[table["pool"] == pool]["error"]),
                 "smallest step - right": signed(smallest),
                 "isotonic on the last step": _shown(last, "calibrated"),
                 "on a reading chosen in folds": f"{_shown(chosen, 'calibrated')} ({WORDS[best]})",
@@ -157,9 +157,9 @@ def real_table() -> str:
 
 def places_table() -> str:
     """Return the mean of score - outcome of prefixes by their place, for each pool."""
-    table = kept_in(KEPT, "places")
-    parts = {part: own.set_index("pool") for part, own in table.groupby("part", sort=False)}
-    lines = [{"prefix": part, **{pool: signed(own.loc[pool]) for pool in PRMS}} for part, own in parts.items()]
+    table = kept_in(POOLS, "places")
+    parts = {part: of_part.set_index("pool") for part, of_part in table.groupby("part", sort=False)}
+    lines = [{"prefix": part, **{pool: signed(of_part.loc[pool]) for pool in PRMS}} for part, of_part in parts.items()]
     smallest = {pool: signed(rows.loc["min"]) for pool, rows in _rows().items()}
     return markdown(pd.DataFrame([*lines, {"prefix": "whole solution, smallest step", **smallest}]))
 
@@ -170,7 +170,7 @@ def readings_table() -> str:
     lines = [
         {
             "reading": WORDS.get(reading, reading),
-            **{pool: _shown(own.loc[reading], "brier") for pool, own in rows.items()},
+            **{pool: _shown(of_pool.loc[reading], "brier") for pool, of_pool in rows.items()},
         }
         for reading in (*WORDS, CHOSEN)
     ]
@@ -180,8 +180,8 @@ def readings_table() -> str:
 def real_findings() -> list[str]:
     """Return what the pools of PRMs show, in sentences."""
     rows = _rows()
-    last = {pool: own.loc["last"] for pool, own in rows.items()}
-    chosen = {pool: own.loc[CHOSEN] for pool, own in rows.items()}
+    last = {pool: of_pool.loc["last"] for pool, of_pool in rows.items()}
+    chosen = {pool: of_pool.loc[CHOSEN] for pool, of_pool in rows.items()}
     assert all(row["error_low"] > 0 for row in last.values()), "all PRMs are too high by the last step"
     assert all(row["cut_low"] > 0 for row in chosen.values()), "another reading is better for all"
     large = [pool for pool in rows if chosen[pool]["cut"] > last[pool]["brier"] - last[pool]["calibrated"]]
@@ -200,7 +200,8 @@ def real_findings() -> list[str]:
 
 def higher_at_5() -> int:
     """Return in how many pools the errors at level 5 lie clearly above those at level 1."""
-    easy, hard = (own.set_index("pool") for level, own in kept_in(KEPT, "levels").groupby("level") if level in (1, 5))
+    levels = kept_in(POOLS, "levels")
+    easy, hard = (levels[levels["level"] == level].set_index("pool") for level in (1, 5))
     return int((hard["error_low"] > easy["error_high"]).sum())
 
 

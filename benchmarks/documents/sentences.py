@@ -65,8 +65,8 @@ def _printed(rows: pd.DataFrame, name: Leaderboard, metrics: Sequence[str]) -> s
 def _audit() -> str:
     """The answer for the shipped file, as a terminal shows it."""
     shipped = audit(_ROOT / "grids" / "scored.jsonl")
-    found = verdict(shipped.scored, shipped.measured, shipped.choices, _NARROW, shipped.readings)
-    return "\n".join(["```text", found, "```"])
+    answer = verdict(shipped.scored, shipped.measured, shipped.choices, _NARROW, shipped.readings)
+    return "\n".join(["```text", answer, "```"])
 
 
 def _audit_speed() -> str:
@@ -187,11 +187,11 @@ def _league_reading(figures: Figures) -> str:
 def _overestimation_of_the_prm(figures: Figures) -> str:
     table = figures.overestimation
     chosen = table[table["PRM"] == _PRM]
-    signed = [_value(each) for each in chosen[chosen["data set"] == _MATH]["signed error"]]
+    signed = [_value(text) for text in chosen[chosen["data set"] == _MATH]["signed error"]]
     assert signed == sorted(signed, reverse=True), "it overestimates more for the weaker policies"
     hard = chosen[chosen["data set"] == _AIME]
-    drawn = [_value(each) for each in hard["IAS samples, uncalibrated"]]
-    needed = [_value(each) for each in hard["samples needed"]]
+    drawn = [_value(text) for text in hard["IAS samples, uncalibrated"]]
+    needed = [_value(text) for text in hard["samples needed"]]
     text = paragraph(
         "The PRM was trained on success rates of the strong policy, and overestimates more for the weaker ones on",
         f"nano-math. On nano-aime, IAS with its rewards draws {_span(drawn, '.1f')} samples where",
@@ -213,7 +213,7 @@ def _calibrators(figures: Figures) -> str:
         },
     }
     rows = pd.DataFrame(
-        {"against": f"`{rival}`", **{title: told(rival) for title, told in columns.items()}}
+        {"against": f"`{rival}`", **{title: count(rival) for title, count in columns.items()}}
         for rival in (_RIVAL, "histogram", "isotonic", "ats")
     )
     text = paragraph(
@@ -228,18 +228,18 @@ def _calibrators(figures: Figures) -> str:
 def _against(table: pd.DataFrame, metric: str) -> Callable[[str], str]:
     """Return what tells in how many groups quantile-lora is significantly better, and worse, than a calibrator."""
 
-    def told(other: str) -> str:
+    def counts(other: str) -> str:
         better = worse = groups = 0
         for _, group in table.groupby(["dataset", "llm", "prm"]):
             rows = group.set_index("calibrator")
-            own, its = rows.loc[_PAPERS], rows.loc[other]
+            papers, rival = rows.loc[_PAPERS], rows.loc[other]
             groups += 1
-            if its[f"{metric}_differs"]:
-                better += abs(own[metric]) < abs(its[metric])
-                worse += abs(own[metric]) > abs(its[metric])
+            if rival[f"{metric}_differs"]:
+                better += abs(papers[metric]) < abs(rival[metric])
+                worse += abs(papers[metric]) > abs(rival[metric])
         return f"{better} of {groups}" + (f" (worse in {worse})" if worse else "")
 
-    return told
+    return counts
 
 
 def _best_of_n(figures: Figures) -> str:
@@ -248,22 +248,22 @@ def _best_of_n(figures: Figures) -> str:
         (row[0], row[1], row[2]): _value(row[4]) - _value(row[3])
         for row in table[["data set", "LLM", "PRM", "pass@1", "best-of-N"]].to_numpy()
     }
-    own = [gap for (_, _, prm), gap in gaps.items() if prm == _PRM]
-    twins = [gap for (_, _, prm), gap in gaps.items() if prm != _PRM]
+    of_prm = [gap for (_, _, prm), gap in gaps.items() if prm == _PRM]
+    of_others = [gap for (_, _, prm), gap in gaps.items() if prm != _PRM]
     return paragraph(
-        f"With `nano-prm`, best-of-64 differs from pass@1 by {_span(own, '+.2f')}, and with the other PRMs by",
-        f"{_span(twins, '+.2f')}.",
+        f"With `nano-prm`, best-of-64 differs from pass@1 by {_span(of_prm, '+.2f')}, and with the other PRMs by",
+        f"{_span(of_others, '+.2f')}.",
     )
 
 
 def _reading(figures: Figures) -> str:
     table, judged = figures.overestimation, figures.verification
     signed = table.assign(error=table["signed error"].map(_value)).groupby(["data set", "PRM"])["error"]
-    ordered = signed.apply(lambda each: list(each) == sorted(each, reverse=True))
-    areas = [_value(each) for each in judged[judged["data set"] == _MATH]["AUC within a question"]]
-    far = [_value(each) for each in judged[judged["data set"] == _AIME]["AUC within a question"]]
+    ordered = signed.apply(lambda errors: list(errors) == sorted(errors, reverse=True))
+    areas = [_value(text) for text in judged[judged["data set"] == _MATH]["AUC within a question"]]
+    far = [_value(text) for text in judged[judged["data set"] == _AIME]["AUC within a question"]]
     hard = table[table["data set"] == _AIME]
-    drawn, passed = ([_value(each) for each in hard[name]] for name in ("IAS samples, uncalibrated", "pass@1"))
+    drawn, passed = ([_value(text) for text in hard[name]] for name in ("IAS samples, uncalibrated", "pass@1"))
     return paragraph(
         f"The AUC within a question is {_span(areas)} on nano-math and {_span(far)} on nano-aime.",
         _best_of_n(figures),
@@ -320,7 +320,7 @@ def _value(shown: str) -> float:
 
 def _span(values: Sequence[float] | pd.Series, shape: str = ".2f") -> str:
     """Return the range of values, in a format such as ``+.1f``."""
-    low, high = (f"{each:{shape}}" for each in (min(values), max(values)))
+    low, high = (f"{end:{shape}}" for end in (min(values), max(values)))
     return low if low == high else f"{low} to {high}"
 
 

@@ -66,8 +66,8 @@ def _needed(source: Path, cell_id: str, target: float, maximum: int) -> str:
         QuestionResult.cell_id == cell_id, QuestionResult.metric == "accuracy"
     )
     chances = frame(source, query)["value"].to_numpy(np.float64)
-    found = estimate(QuestionMean(adaptive_samples(chances, target, maximum)), Bootstrap())
-    return with_interval(found.value, found.low, found.high, 1)
+    mean = estimate(QuestionMean(adaptive_samples(chances, target, maximum)), Bootstrap())
+    return with_interval(mean.value, mean.low, mean.high, 1)
 
 
 if __name__ == "__main__":

@@ -37,8 +37,8 @@ for line in sys.stdin:
 
 def by_math_verify(pairs: list[tuple[str, str]]) -> list[bool]:
     """Return whether math-verify, with its own options, takes each pair for equal."""
-    given = "".join(json.dumps(pair) + "\n" for pair in pairs)
-    done = subprocess.run([sys.executable, "-c", _MATH_VERIFY], input=given, capture_output=True, text=True, check=True)
+    lines = "".join(json.dumps(pair) + "\n" for pair in pairs)
+    done = subprocess.run([sys.executable, "-c", _MATH_VERIFY], input=lines, capture_output=True, text=True, check=True)
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 

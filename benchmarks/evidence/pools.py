@@ -100,7 +100,7 @@ def nano(run: Path) -> tuple[str, pd.DataFrame, Card]:
         "logit of the whole solution.",
         "a run of prmcal itself; no model and no text of others",
         "Apache-2.0",
-        {columns[prm]: f"the logit of {prm}" for prm in sorted(prms, key=lambda each: each != NANO_PRM)},
+        {columns[prm]: f"the logit of {prm}" for prm in sorted(prms, key=lambda prm: prm != NANO_PRM)},
         cost="tokens",
     )
     return "nano-math", rows_of_run(run, columns), card
@@ -161,14 +161,14 @@ PRMS = {
 def real_prm(name: str, source: Path, published: Path) -> tuple[str, pd.DataFrame, Card]:
     """Return the pool of a published PRM, with a score for each step."""
     llm, title, address, licence = PRMS[name]
-    found = scored_records(read_files([published]), str(published), Fields())
+    scored = scored_records(read_files([published]), str(published), Fields())
     table = pd.read_json(source, lines=True, dtype=False)
     rows = pd.DataFrame(
         {
             "llm": llm,
             "question": table["question"].str.removesuffix(".json"),
             "solution": table["sample"].astype("int8"),
-            "score": table["scores"].map(lambda each: np.array(each, dtype=np.float32)),
+            "score": table["scores"].map(lambda scores: np.array(scores, dtype=np.float32)),
             "correct": table["correct"] == 1,
             "prediction": table["answer"].astype("int16"),
             "cost": table["tokens"].astype("int16"),
@@ -183,8 +183,8 @@ def real_prm(name: str, source: Path, published: Path) -> tuple[str, pd.DataFram
         scale="probability",
         cost="tokens",
         correctness="The answers were graded by equality as mathematics. An answer without a box was read from the "
-        f"last words. By the boxes alone, {found.solutions['label'].mean():.3f} are right.",
-        check=check_of(found, rows),
+        f"last words. By the boxes alone, {scored.solutions['label'].mean():.3f} are right.",
+        check=check_of(scored, rows),
     )
     return name, rows, card
 
@@ -192,36 +192,36 @@ def real_prm(name: str, source: Path, published: Path) -> tuple[str, pd.DataFram
 def rows_of_run(run: Path, columns: Mapping[str, str]) -> pd.DataFrame:
     """Return the rows of the test trajectories of a run. `columns` has the column of the logits of each PRM."""
     plan, store = existing_plan(RunFolder(run)), Store(run)
-    questions = {each.id: each for data in plan.datasets if data.split == "test" for each in data.questions}
+    questions = {question.id: question for data in plan.datasets if data.split == "test" for question in data.questions}
 
     def tables(refs: Iterable[ArtifactRef], name: str) -> pd.DataFrame:
         return pd.concat(store.read(ref, name).to_pandas() for ref in refs)
 
-    found: dict[str, pd.DataFrame] = {}
+    of_llms: dict[str, pd.DataFrame] = {}
     for rollout in plan.jobs_of(RolloutParameters):
         if rollout.labels.split == "test":
-            found[rollout.labels.llm] = tables(rollout.refs, "trajectories").set_index(SAMPLE)
+            of_llms[rollout.labels.llm] = tables(rollout.refs, "trajectories").set_index(SAMPLE)
     for job in plan.jobs_of(ScoreParameters):
         if job.labels.split == "test":
             last = tables(job.refs, "rewards").sort_values("step").drop_duplicates(SAMPLE, keep="last")
-            found[job.labels.llm][columns[job.labels.prm]] = last.set_index(SAMPLE)["logit"]
+            of_llms[job.labels.llm][columns[job.labels.prm]] = last.set_index(SAMPLE)["logit"]
     parts = []
-    for llm, table in found.items():
-        own = table.reset_index()
-        groups = own.groupby("question_id")["answer"]
+    for llm, table in of_llms.items():
+        trajectories = table.reset_index()
+        groups = trajectories.groupby("question_id")["answer"]
         # Solutions without an answer agree with no other.
-        alike = groups.transform(lambda each: each.factorize()[0])
+        alike = groups.transform(lambda answers: answers.factorize()[0])
         parts.append(
             pd.DataFrame(
                 {
                     "llm": llm,
-                    "question": own["question_id"],
-                    "solution": own["trajectory"].astype("int16"),
-                    **{name: own[name].astype("float32") for name in columns.values()},
-                    "correct": own["correct"],
-                    "prediction": alike.where(alike >= 0, -1 - own["trajectory"]).astype("int16"),
-                    "cost": own["tokens"].astype("int16"),
-                    "level": own["question_id"].map(lambda each: questions[each].level).astype("int8"),
+                    "question": trajectories["question_id"],
+                    "solution": trajectories["trajectory"].astype("int16"),
+                    **{name: trajectories[name].astype("float32") for name in columns.values()},
+                    "correct": trajectories["correct"],
+                    "prediction": alike.where(alike >= 0, -1 - trajectories["trajectory"]).astype("int16"),
+                    "cost": trajectories["tokens"].astype("int16"),
+                    "level": trajectories["question_id"].map(lambda key: questions[key].level).astype("int8"),
                 }
             )
         )

@@ -37,9 +37,9 @@ Case = tuple[str | None, str | None, str]
 def graded(cases: Sequence[Case], checkout: Path) -> list[tuple[str, str | None]]:
     """Return the verdict of a checkout on each case, and the answer that it read."""
     environment = {**os.environ, "PYTHONPATH": str(checkout / "src")}
-    given = "".join(json.dumps(case) + "\n" for case in cases)
+    lines = "".join(json.dumps(case) + "\n" for case in cases)
     command = [sys.executable, "-c", _GRADE]
-    done = subprocess.run(command, input=given, env=environment, capture_output=True, text=True, check=True)
+    done = subprocess.run(command, input=lines, env=environment, capture_output=True, text=True, check=True)
     return [tuple(json.loads(line)) for line in done.stdout.splitlines()]
 
 
@@ -109,7 +109,7 @@ def references(data: Path) -> list[str]:
     """Return some reference answers of MATH, each once, with all of MATH-500 first."""
     test = [json.loads(line)["answer"] for line in (data / "math500_test.jsonl").read_text().splitlines()]
     train = json.loads((data / "math_train_problems_and_answers.json").read_text())
-    more = random.Random(1).sample([each["final_answer"] for each in train], len(train))
+    more = random.Random(1).sample([problem["final_answer"] for problem in train], len(train))
     return list(dict.fromkeys([*test, *more]))[:_REFERENCES]
 
 
@@ -119,37 +119,38 @@ def solutions(data: Path) -> Iterator[tuple[str, Case]]:
         record = json.loads(line)
         for number, response in enumerate(record["response"]):
             yield (f"math_cot_100, question {record['idx']}, solution {number}", (response, None, record["answer"]))
-    known = {
-        each["problem"].strip(): each["final_answer"]
-        for each in json.loads((data / "math_train_problems_and_answers.json").read_text())
+    answers = {
+        problem["problem"].strip(): problem["final_answer"]
+        for problem in json.loads((data / "math_train_problems_and_answers.json").read_text())
     }
     for line in (data / "math500_test.jsonl").read_text().splitlines():
-        known[json.loads(line)["problem"].strip()] = json.loads(line)["answer"]
-    for each in json.loads((data / "processbench_math.json").read_text()):
-        if each["problem"].strip() in known:
-            yield (f"ProcessBench, {each['id']}", ("\n\n".join(each["steps"]), None, known[each["problem"].strip()]))
+        answers[json.loads(line)["problem"].strip()] = json.loads(line)["answer"]
+    for problem in json.loads((data / "processbench_math.json").read_text()):
+        reference = answers.get(problem["problem"].strip())
+        if reference is not None:
+            yield (f"ProcessBench, {problem['id']}", ("\n\n".join(problem["steps"]), None, reference))
 
 
 def main(data: Path, before: Path | None) -> None:
     """Print the table of refusals, and the verdicts that differ."""
     checkouts = [*([before] if before else []), Path(__file__).parents[2]]
     answers = references(data)
-    written = {name: [change(each) for each in answers] for name, change in REWRITINGS.items()}
-    cases = [(None, other, each) for others in written.values() for other, each in zip(others, answers, strict=True)]
+    rewritten = {name: list(map(change, answers)) for name, change in REWRITINGS.items()}
+    cases = [(None, text, answer) for texts in rewritten.values() for text, answer in zip(texts, answers, strict=True)]
     print(f"{len(answers):,} references of MATH in {len(REWRITINGS)} ways: refused " + " -> ".join(map(str, checkouts)))
-    found = [graded(cases, checkout) for checkout in checkouts]
-    for place, (name, others) in enumerate(written.items()):
-        part = slice(place * len(answers), (place + 1) * len(answers))
-        refused = [sum(verdict != "correct" for verdict, _ in each[part]) for each in found]
-        changed = sum(other != each for other, each in zip(others, answers, strict=True))
+    verdicts = [graded(cases, checkout) for checkout in checkouts]
+    for number, (name, texts) in enumerate(rewritten.items()):
+        of_way = slice(number * len(answers), (number + 1) * len(answers))
+        refused = [sum(verdict != "correct" for verdict, _ in of_checkout[of_way]) for of_checkout in verdicts]
+        changed = sum(text != answer for text, answer in zip(texts, answers, strict=True))
         print(f"{name:34} {changed:6,} rewritten   {' -> '.join(f'{count:,}' for count in refused)}")
-        for other, (verdict, _), each in list(zip(others, found[-1][part], answers, strict=True)):
+        for text, (verdict, _), answer in list(zip(texts, verdicts[-1][of_way], answers, strict=True)):
             if verdict != "correct":
-                print(f"    {verdict}: {other!r} for {each!r}")
-    named = list(solutions(data))
-    both = [graded([case for _, case in named], checkout) for checkout in checkouts]
-    print(f"{len(named):,} recorded solutions; verdicts that differ:")
-    for (name, (_, _, reference)), old, new in zip(named, both[0], both[-1], strict=True):
+                print(f"    {verdict}: {text!r} for {answer!r}")
+    named_cases = list(solutions(data))
+    of_checkouts = [graded([case for _, case in named_cases], checkout) for checkout in checkouts]
+    print(f"{len(named_cases):,} recorded solutions; verdicts that differ:")
+    for (name, (_, _, reference)), old, new in zip(named_cases, of_checkouts[0], of_checkouts[-1], strict=True):
         if old != new:
             print(f"    {name}: {old} -> {new} for {reference!r}")
 

@@ -28,8 +28,8 @@ def main() -> None:
     source = published_path(run)
     jobs = frame(source, sa.select(Job.job_key, Job.kind, Job.llm, Job.dataset).where(Job.split == "test"))
     first = jobs[jobs["kind"] == "score"].iloc[0]
-    own = jobs[(jobs["llm"] == first["llm"]) & (jobs["dataset"] == first["dataset"])]
-    keys = {kind: own.loc[own["kind"] == kind, "job_key"].iloc[0] for kind in ("rollout", "score")}
+    same_setting = jobs[(jobs["llm"] == first["llm"]) & (jobs["dataset"] == first["dataset"])]
+    keys = {kind: same_setting.loc[same_setting["kind"] == kind, "job_key"].iloc[0] for kind in ("rollout", "score")}
     texts = frame(
         source,
         sa.select(
@@ -55,7 +55,7 @@ def main() -> None:
             solutions = [
                 {
                     "steps": list(split_steps(row.text)),
-                    "scores": [round(each, _DIGITS) for each in scores[row.question_id, row.trajectory]],
+                    "scores": [round(score, _DIGITS) for score in scores[row.question_id, row.trajectory]],
                     "correct": bool(row.correct),
                 }
                 for row in group.itertuples()

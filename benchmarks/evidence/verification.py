@@ -33,17 +33,17 @@ def verification(directory: Path) -> pd.DataFrame:
     scaling = leaderboard(source, "scaling")
     rows = []
     for cell in scaling[scaling["strategy"] == "best-of-n"].to_dict("records"):
-        same = scaling[(scaling["dataset"] == cell["dataset"]) & (scaling["llm"] == cell["llm"])]
-        alone = same[same["strategy"] == "pass@1"].iloc[0].to_dict()
-        found = estimate(QuestionMean(_areas(source, cell), interval=bounded_interval), Bootstrap())
+        same_llm = scaling[(scaling["dataset"] == cell["dataset"]) & (scaling["llm"] == cell["llm"])]
+        single = same_llm[same_llm["strategy"] == "pass@1"].iloc[0].to_dict()
+        area = estimate(QuestionMean(_areas(source, cell), interval=bounded_interval), Bootstrap())
         rows.append(
             {
                 "data set": cell["dataset"],
                 "LLM": cell["llm"],
                 "PRM": cell["prm"],
-                "AUC within a question": with_interval(found.value, found.low, found.high),
-                "questions": str(found.questions),
-                "pass@1": measured(alone, "accuracy"),
+                "AUC within a question": with_interval(area.value, area.low, area.high),
+                "questions": str(area.questions),
+                "pass@1": measured(single, "accuracy"),
                 "best-of-N": measured(cell, "accuracy"),
             }
         )

@@ -108,7 +108,7 @@ class Aim:
         The range that was aimed at, in words.
     recorded : str
         The statistic of recorded or published models.
-    found : str
+    measured : str
         The statistic of the nano models.
     met : bool
         Whether it is in the range.
@@ -117,7 +117,7 @@ class Aim:
     name: str
     aim: str
     recorded: str
-    found: str
+    measured: str
     met: bool
 
 
@@ -129,16 +129,20 @@ def aims(table: pd.DataFrame) -> list[Aim]:
     order = ["nano-weak", "nano-middle", "nano-strong"]
     passed, harder = llms.loc[order, "pass_at_1"], far.loc[order, "pass_at_1"]
     ranges = ((0.3, 0.45), (0.5, 0.6), (0.75, 0.85))
-    cut, far_cut = (1 - float(each["isotonic_brier"].mean() / each["brier"].mean()) for each in (math, aime))
-    worse = (1 - aime["isotonic_brier"] / aime["brier"] < cut) | (aime["isotonic_adaptive_ce"] > aime["adaptive_ce"])
+    reduction, far_reduction = (
+        1 - float(rows["isotonic_brier"].mean() / rows["brier"].mean()) for rows in (math, aime)
+    )
+    worse = (1 - aime["isotonic_brier"] / aime["brier"] < reduction) | (
+        aime["isotonic_adaptive_ce"] > aime["adaptive_ce"]
+    )
     best = math.pivot(index="prm", columns="llm", values="optimum").loc[list(dict.fromkeys(math["prm"]))]
     return [
         Aim(
             "pass@1 on nano-math: weak, middle, strong",
             ".30 to .45, .50 to .60, .75 to .85; lower on nano-aime",
             "",
-            ", ".join(f"{each:.2f}" for each in passed),
-            all(low <= each <= high for each, (low, high) in zip(passed, ranges, strict=True))
+            ", ".join(f"{share:.2f}" for share in passed),
+            all(low <= share <= high for share, (low, high) in zip(passed, ranges, strict=True))
             and bool((harder < passed).all()),
         ),
         Aim(
@@ -167,14 +171,14 @@ def aims(table: pd.DataFrame) -> list[Aim]:
             "Brier reduction by isotonic regression, on nano-math",
             "15% to 45%",
             "23% (MATH)",
-            f"{cut:.0%}",
-            0.15 <= cut <= 0.45,
+            f"{reduction:.0%}",
+            0.15 <= reduction <= 0.45,
         ),
         Aim(
             "the same on nano-aime, out of distribution",
             "less, or AdaptiveCE worse, in most settings",
             "8% (AIME); AdaptiveCE worse in 10 of 12 rows",
-            f"{far_cut:.0%}; so in {worse.sum()} of {len(worse)} settings",
+            f"{far_reduction:.0%}; so in {worse.sum()} of {len(worse)} settings",
             bool(worse.mean() > 0.5),
         ),
         Aim(
@@ -191,12 +195,12 @@ def comparison(table: pd.DataFrame) -> str:
     """Return the table of the model card: each statistic with its aim and those of other models, in Markdown."""
     rows = [
         {
-            "statistic": each.name,
-            "aim": each.aim,
-            "nano models": each.found if each.met else f"{each.found} (missed)",
-            "recorded or published": each.recorded,
+            "statistic": statistic.name,
+            "aim": statistic.aim,
+            "nano models": statistic.measured if statistic.met else f"{statistic.measured} (missed)",
+            "recorded or published": statistic.recorded,
         }
-        for each in aims(table)
+        for statistic in aims(table)
     ]
     return markdown(pd.DataFrame(rows))
 
@@ -206,11 +210,11 @@ def _span(values: pd.Series, digits: int = 2) -> str:
 
 
 def _percents(values: pd.Series) -> str:
-    return ", ".join(f"{each:.0%}" for each in values)
+    return ", ".join(f"{value:.0%}" for value in values)
 
 
 def _listed(values: pd.Series) -> str:
-    return ", ".join(str(each) for each in values)
+    return ", ".join(str(value) for value in values)
 
 
 if __name__ == "__main__":

@@ -24,19 +24,19 @@ import torch
 import transformers
 
 from benchmarks.gpu import runs, scoring, training
-from benchmarks.gpu.measuring import Row, Settings, Step, measure, peak
+from benchmarks.gpu.measuring import Options, Row, Step, measure, peak
 from prmcal.registry.models.memory import free_reserved
 
 
-def machine(settings: Settings) -> Iterator[Row]:
+def machine(options: Options) -> Iterator[Row]:
     """Measure what the machine can do at best."""
-    copy = 2**20 if settings.tiny else 2**32
-    source = torch.empty(copy, dtype=torch.uint8, device="cpu" if settings.tiny else "cuda")
+    copy = 2**20 if options.tiny else 2**32
+    source = torch.empty(copy, dtype=torch.uint8, device="cpu" if options.tiny else "cuda")
     target = torch.empty_like(source)
     yield {
-        "device": "CPU" if settings.tiny else torch.cuda.get_device_name(),
-        "GiB": "" if settings.tiny else round(torch.cuda.get_device_properties(0).total_memory / 2**30, 1),
-        "TFLOP/s in bfloat16": round(settings.peak / 1e12, 1),
+        "device": "CPU" if options.tiny else torch.cuda.get_device_name(),
+        "GiB": "" if options.tiny else round(torch.cuda.get_device_properties(0).total_memory / 2**30, 1),
+        "TFLOP/s in bfloat16": round(options.peak / 1e12, 1),
         "TB/s of copies": round(2 * copy / measure(lambda: target.copy_(source)).seconds / 1e12, 2),
         "torch": torch.__version__,
         "transformers": transformers.__version__,
@@ -74,22 +74,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--tiny", action="store_true", help="use tiny models on the CPU")
     parser.add_argument("--only", nargs="+", choices=STEPS, default=list(STEPS), help="run these steps")
     parser.add_argument("--out", type=Path, default=Path("gpu-benchmark"), help="the folder of the summary")
-    given = parser.parse_args(arguments)
-    if not given.tiny and not torch.cuda.is_available():
+    options = parser.parse_args(arguments)
+    if not options.tiny and not torch.cuda.is_available():
         print(
             "The benchmark needs a GPU with 40 GB or more, and torch finds no GPU. Use a machine with a GPU, or pass "
             "--tiny to test the code.",
             file=sys.stderr,
         )
         return 2
-    given.out.mkdir(parents=True, exist_ok=True)
-    settings = Settings(given.tiny, peak(given.tiny))
-    parts, failed = [], 0
-    for name in given.only:
+    options.out.mkdir(parents=True, exist_ok=True)
+    step_options = Options(options.tiny, peak(options.tiny))
+    sections, failed = [], 0
+    for name in options.only:
         text, rows, reason = (STEPS[name].__doc__ or "").strip(), [], ""
         begun = time.perf_counter()
         try:
-            for row in STEPS[name](settings):
+            for row in STEPS[name](step_options):
                 rows.append(row)
                 print(f"{name}: {json.dumps(row)}", flush=True)
         except ImportError as error:
@@ -101,9 +101,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         free_reserved()
         seconds = time.perf_counter() - begun
         print(f"{name}: {seconds:.0f} s. {reason}", flush=True)
-        said = [text, _table(rows), reason]
-        parts.append("\n\n".join([f"## `{name}`", *filter(None, said)]) + "\n")
-        (given.out / "summary.md").write_text("\n".join([TITLE, *parts]))
+        paragraphs = [text, _table(rows), reason]
+        sections.append("\n\n".join([f"## `{name}`", *filter(None, paragraphs)]) + "\n")
+        (options.out / "summary.md").write_text("\n".join([TITLE, *sections]))
     return 1 if failed else 0
 
 

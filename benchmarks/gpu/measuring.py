@@ -19,7 +19,7 @@ Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Settings:
+class Options:
     """What every step gets."""
 
     tiny: bool
@@ -36,7 +36,7 @@ class Settings:
         return f"{operations / seconds / self.peak:.0%}"
 
 
-Step = Callable[[Settings], Iterator[Row]]
+Step = Callable[[Options], Iterator[Row]]
 
 
 @dataclass(frozen=True)

@@ -112,7 +112,7 @@ class RandomPRM(TransformersPRM):
         """The number of weights of the trunk that multiply something for each token: all but the embedding."""
         trunk = self.modules[0]
         embedding: Any = trunk.embed_tokens
-        return sum(each.numel() for each in trunk.parameters()) - int(embedding.weight.numel())
+        return sum(weights.numel() for weights in trunk.parameters()) - int(embedding.weight.numel())
 
 
 class RandomLLM(TransformersLLM):
@@ -134,8 +134,8 @@ class RandomLLM(TransformersLLM):
     @property
     def parameters(self) -> int:
         """The number of weights that multiply something for each token: all but the embedding."""
-        every = sum(each.numel() for each in self._model.parameters())
-        return int(every - self._model.model.embed_tokens.weight.numel())
+        weight_count = sum(weights.numel() for weights in self._model.parameters())
+        return int(weight_count - self._model.model.embed_tokens.weight.numel())
 
     def close(self) -> None:
         """Release the model's memory."""
@@ -162,11 +162,11 @@ def requests(questions: int, trajectories: int, steps: int, seed: int = 0) -> li
     ]
 
 
-def prefixes(asked: Sequence[ScoringRequest]) -> list[Prefix]:
+def prefixes(requests: Sequence[ScoringRequest]) -> list[Prefix]:
     """Return all prefixes of all trajectories."""
     return [
-        Prefix(each.question, steps)
-        for each in asked
-        for trajectory in each.trajectories
-        for steps in each.prefixes(trajectory)
+        Prefix(request.question, steps)
+        for request in requests
+        for trajectory in request.trajectories
+        for steps in request.prefixes(trajectory)
     ]

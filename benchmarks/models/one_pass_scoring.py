@@ -57,9 +57,9 @@ def fastest(function: Callable[[], NDArray[np.float64]]) -> tuple[float, NDArray
     times = []
     for _ in range(REPEATS):
         start = time.perf_counter()
-        result = function()
+        values = function()
         times.append(time.perf_counter() - start)
-    return min(times), result
+    return min(times), values
 
 
 def main(checkpoint: str = "nano:prm") -> None:

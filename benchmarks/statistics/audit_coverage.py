@@ -64,26 +64,26 @@ def drawn(random: np.random.Generator, scorer: Scorer, questions: int) -> pd.Dat
     if scorer.hopeless:
         ability[random.random(questions) < scorer.hopeless] -= 4.0
     parts = []
-    place, at = np.arange(len(steps)), ability[question]
+    solution_numbers, at = np.arange(len(steps)), ability[question]
     for step in range(int(steps.max()) + 1):
-        kept = place[steps >= step]
+        numbers = solution_numbers[steps >= step]
         if step:
-            at[kept] += random.normal(0, 1 / np.sqrt(steps[kept]))
-        left = np.sqrt((steps[kept] - step) / steps[kept])
+            at[numbers] += random.normal(0, 1 / np.sqrt(steps[numbers]))
+        spread = np.sqrt((steps[numbers] - step) / steps[numbers])
         # Half a step of the walk is never seen, so that the last chance is not 0 or 1.
-        chance = ndtr(at[kept] / np.sqrt(left**2 + 0.5))
-        parts.append(pd.DataFrame({"place": kept, "step": step, "chance": chance}))
-    found = pd.concat(parts).sort_values(["place", "step"], ignore_index=True)
+        chance = ndtr(at[numbers] / np.sqrt(spread**2 + 0.5))
+        parts.append(pd.DataFrame({"number": numbers, "step": step, "chance": chance}))
+    prefixes = pd.concat(parts).sort_values(["number", "step"], ignore_index=True)
     right = (at + random.normal(0, np.sqrt(0.5), len(at))) > 0
-    chance = found["chance"].to_numpy().clip(1e-9, 1 - 1e-9)
-    own = question[found["place"]]
+    chance = prefixes["chance"].to_numpy().clip(1e-9, 1 - 1e-9)
+    question_numbers = question[prefixes["number"]]
     log_odds = np.log(chance) - np.log1p(-chance)
-    return found.assign(
-        question=own,
-        solution=found["place"] % SOLUTIONS,
-        steps=steps[found["place"]],
-        reward=expit(scorer.slope * log_odds + scorer.shift + bias[own]),
-        label=right[found["place"]].astype(np.float64),
+    return prefixes.assign(
+        question=question_numbers,
+        solution=prefixes["number"] % SOLUTIONS,
+        steps=steps[prefixes["number"]],
+        reward=expit(scorer.slope * log_odds + scorer.shift + bias[question_numbers]),
+        label=right[prefixes["number"]].astype(np.float64),
     )
 
 
@@ -121,31 +121,31 @@ class Truth:
 
 def row(truth: Truth, questions: int, worlds: int) -> str:
     """Return a row of the table for one scorer and number of questions."""
-    inside, above, seen = defaultdict(list), defaultdict(list), []
+    inside, above, repaired = defaultdict(list), defaultdict(list), []
     for world in range(worlds):
         prefixes = drawn(np.random.default_rng([world, questions]), truth.scorer, questions)
-        found, rows = measure(audited(prefixes)), Rows(prefixes)
-        numbers = [("error", found.signed_error, truth.signed_error)]
-        if found.order is not None and found.order.questions >= estimates.LEAST_MIXED:
-            numbers.append(("order", found.order, truth.order))
-        if found.informative >= estimates.LEAST_INFORMATIVE:
-            numbers.append(("reduction", found.gain, truth.reduction_of_folds(rows)))
+        audit, rows = measure(audited(prefixes)), Rows(prefixes)
+        numbers = [("error", audit.signed_error, truth.signed_error)]
+        if audit.order is not None and audit.order.questions >= estimates.LEAST_MIXED:
+            numbers.append(("order", audit.order, truth.order))
+        if audit.informative >= estimates.LEAST_INFORMATIVE:
+            numbers.append(("reduction", audit.gain, truth.reduction_of_folds(rows)))
         for kind, number, value in numbers:
             inside[kind].append(number.low <= value <= number.high)
             above[kind].append(number.low > value)
-        seen.append(found.is_repaired)
+        repaired.append(audit.is_repaired)
     cells = [
         f"{np.mean(inside[kind]):.3f} ({np.mean(above[kind]):.3f}), n = {len(inside[kind])}" if inside[kind] else "-"
         for kind in ("error", "order", "reduction")
     ]
-    return f"| {truth.scorer.name} | {questions} | {' | '.join(cells)} | {np.mean(seen):.2f} |"
+    return f"| {truth.scorer.name} | {questions} | {' | '.join(cells)} | {np.mean(repaired):.2f} |"
 
 
 def main() -> None:
     worlds = int(sys.argv[1]) if len(sys.argv) > 1 else WORLDS
     print("| scores | questions | signed error | AUC | Brier reduction | repaired |")
     print("| --- " * 6 + "|")
-    for scorer in (each for each in SCORERS if each.name in (sys.argv[2:] or [each.name])):
+    for scorer in (scorer for scorer in SCORERS if scorer.name in (sys.argv[2:] or [scorer.name])):
         truth = Truth(scorer)
         for questions in QUESTIONS:
             begun = time.perf_counter()

@@ -59,15 +59,15 @@ def row(questions: int, worlds: int, slope: float, shift: float) -> str:
     for world in range(worlds):
         random = np.random.default_rng([world, questions])
         drawn = prefixes(random, questions, slope, shift, False)
-        plain, corrected = (estimate(measured(each, drawn), BOOTSTRAP) for each in (KIND, f"{KIND}_corrected"))
+        plain, corrected = (estimate(measured(kind, drawn), BOOTSTRAP) for kind in (KIND, f"{KIND}_corrected"))
         low, high = percentile_interval(plain.replicates, questions)
         within += low <= truth <= high, corrected.low <= truth <= corrected.high
         values.append((plain.value, corrected.value))
-    found: NDArray[np.float64] = np.maximum(np.array(values), 0.0)
-    bias = found.mean(axis=0) - truth
-    error = np.sqrt(np.mean((found - truth) ** 2, axis=0))
+    estimates: NDArray[np.float64] = np.maximum(np.array(values), 0.0)
+    bias = estimates.mean(axis=0) - truth
+    error = np.sqrt(np.mean((estimates - truth) ** 2, axis=0))
     return (
-        f"| {truth:.3f} | {' | '.join(f'{each:+.4f}' for each in bias)} | "
+        f"| {truth:.3f} | {' | '.join(f'{value:+.4f}' for value in bias)} | "
         f"{error[0]:.4f} -> {error[1]:.4f} | {within[0] / worlds:.3f} -> {within[1] / worlds:.3f} |"
     )
 

@@ -98,34 +98,34 @@ def searches(saved: float) -> Draw:
 
     def draw(random: Random, questions: int) -> tuple[Values, Values]:
         baseline = 8 * random.integers(2, 40, questions)
-        own = np.maximum(random.binomial(baseline, random.beta(9 * (1 - saved), 9 * saved, questions)), 1)
-        return own.astype(np.float64), baseline.astype(np.float64)
+        steps = np.maximum(random.binomial(baseline, random.beta(9 * (1 - saved), 9 * saved, questions)), 1)
+        return steps.astype(np.float64), baseline.astype(np.float64)
 
     return draw
 
 
 def prefixes(
-    random: Random, own: Random, questions: int, shift: float = 0.4, noise: float = 0.8
+    random: Random, errors: Random, questions: int, shift: float = 0.4, noise: float = 0.8
 ) -> tuple[NDArray[np.int64], Values, Values]:
     """Prefixes of which hard questions have more."""
     ability = random.normal(0.5, 1.5, questions)
     question = np.repeat(np.arange(questions), 1 + random.binomial(8, expit(-ability)))
     log_odds = ability[question] + random.normal(0, 0.8, len(question))
-    return question, expit(log_odds + shift + own.normal(0, noise, questions)[question]), expit(log_odds)
+    return question, expit(log_odds + shift + errors.normal(0, noise, questions)[question]), expit(log_odds)
 
 
-def hopeless(random: Random, own: Random, questions: int, share: float) -> tuple[NDArray[np.int64], Values, Values]:
+def hopeless(random: Random, errors: Random, questions: int, share: float) -> tuple[NDArray[np.int64], Values, Values]:
     """A share of questions without any chance, whose rewards are low."""
-    question, reward, p = prefixes(random, own, questions)
+    question, reward, p = prefixes(random, errors, questions)
     none = (random.random(questions) < share)[question]
-    low = expit(own.normal(-3.5, 0.7, len(question)))
+    low = expit(errors.normal(-3.5, 0.7, len(question)))
     return question, np.where(none, low, reward), np.where(none, 0.0, p)
 
 
-def blunders(random: Random, own: Random, questions: int, share: float) -> tuple[NDArray[np.int64], Values, Values]:
+def blunders(random: Random, errors: Random, questions: int, share: float) -> tuple[NDArray[np.int64], Values, Values]:
     """Good rewards, except on a share of the questions, where they are nearly the opposite."""
-    question, reward, p = prefixes(random, own, questions, 0.0, 0.2)
-    wrong = (own.random(questions) < share)[question]
+    question, reward, p = prefixes(random, errors, questions, 0.0, 0.2)
+    wrong = (errors.random(questions) < share)[question]
     return question, np.where(wrong, np.where(p > 0.5, 0.03, 0.97), reward), p
 
 
@@ -160,11 +160,11 @@ class Mean:
         """Return the share of worlds; see :class:`Simulation`."""
         sums, counts = self.draw(np.random.default_rng(0), LARGE)
         truth = float(sums.sum() / counts.sum())
-        own = []
+        linearised = []
         for world in range(worlds):
             drawn = self.draw(np.random.default_rng([world, questions]), questions)
-            own.append(Ratio(*drawn, np.arange(questions), self.rule).linearised())
-        low, high = self.rule(np.stack(own, axis=1))
+            linearised.append(Ratio(*drawn, np.arange(questions), self.rule).linearised())
+        low, high = self.rule(np.stack(linearised, axis=1))
         return float(np.mean((low <= truth) & (truth <= high)))
 
 
@@ -180,11 +180,11 @@ class Estimated:
         """Return the share of worlds; see :class:`Simulation`."""
         many = np.random.default_rng(0)
         truth = self.truth(many, MANY) if self.truth else self.draw(many, MANY).value()
-        found = 0
+        covered = 0
         for world in range(worlds):
-            each = estimate(self.draw(np.random.default_rng([world, questions]), questions), BOOTSTRAP)
-            found += each.low <= truth <= each.high
-        return found / worlds
+            estimated = estimate(self.draw(np.random.default_rng([world, questions]), questions), BOOTSTRAP)
+            covered += estimated.low <= truth <= estimated.high
+        return covered / worlds
 
 
 def stopping(random: Random, questions: int, share: float) -> tuple[Curve, Curve]:
@@ -211,8 +211,8 @@ def quantiles(
     """Prefixes with quantiles of p given what a PRM sees, which are right for `too_sure` = 1."""
     question = np.repeat(np.arange(questions), random.integers(4, 12, questions))
     log_odds = random.normal(0, 1.0, questions)[question] + random.normal(0, 1, len(question))
-    seen = log_odds + random.normal(0, 1, len(question))
-    reward = expit(too_sure * (seen * 2 / 3 + np.sqrt(2 / 3) * norm.ppf(level)))
+    observed = log_odds + random.normal(0, 1, len(question))
+    reward = expit(too_sure * (observed * 2 / 3 + np.sqrt(2 / 3) * norm.ppf(level)))
     p, n = expit(log_odds), np.full(len(question), follow_ups)
     return PrefixRows(reward, random.binomial(n, p), n, question), p
 
@@ -233,9 +233,9 @@ def coverage(follow_ups: int, level: float, too_sure: float = 1.0) -> Estimated:
 
 
 def measured(metric: str, rows: PrefixRows) -> Statistic:
-    found = statistic_of(metrics.create(metric), rows, BOOTSTRAP)
-    assert found is not None
-    return found
+    statistic = statistic_of(metrics.create(metric), rows, BOOTSTRAP)
+    assert statistic is not None
+    return statistic
 
 
 @dataclass(frozen=True)
@@ -248,19 +248,19 @@ class Tested:
 
     def share(self, questions: int, worlds: int) -> float:
         """Return the share of worlds; see :class:`Simulation`."""
-        found = 0
+        significant = 0
         for world in range(worlds):
             seed, cells = [world, questions], []
-            for own in range(2):
+            for cell in range(2):
                 question, reward, p = self.of(
-                    np.random.default_rng(seed), np.random.default_rng([*seed, own + 2]), questions
+                    np.random.default_rng(seed), np.random.default_rng([*seed, cell + 2]), questions
                 )
                 n = np.full(len(p), FOLLOW_UPS)
                 k = np.random.default_rng([*seed, 1]).binomial(n, p)
-                each = estimate(measured(self.metric, PrefixRows(reward, k, n, question)), BOOTSTRAP)
-                cells.append(Replicated(each.value, each.replicates, questions))
-            found += replicated_difference(*cells).p_value < 0.05
-        return found / worlds
+                estimated = estimate(measured(self.metric, PrefixRows(reward, k, n, question)), BOOTSTRAP)
+                cells.append(Replicated(estimated.value, estimated.replicates, questions))
+            significant += replicated_difference(*cells).p_value < 0.05
+        return significant / worlds
 
 
 @dataclass(frozen=True)
@@ -283,17 +283,17 @@ class Ranked:
         axes = {"question_id": questions, "llm": self.settings, "calibrator": CALIBRATORS}
         table = pd.MultiIndex.from_product([range(size) for size in axes.values()], names=[*axes]).to_frame(False)
         table = table.assign(dataset="d", prm="p")
-        found = []
+        covered = []
         for world in range(worlds):
             random = np.random.default_rng([world, questions])
             noise = random.normal(0, 0.5**0.5, (questions, self.settings, CALIBRATORS))
             # What is common to all settings of a question.
             noise = (noise + random.normal(0, 0.5**0.5, (questions, 1, CALIBRATORS))) / 2**0.5
             table["value"] = (noise + means.to_numpy()).ravel()
-            for each, rank in rank_by_means(table, "calibrator").items():
+            for calibrator, rank in rank_by_means(table, "calibrator").items():
                 ends = (rank.rank_low, rank.rank_high) if self.position else (rank.mean_rank.low, rank.mean_rank.high)
-                found.append(ends[0] - 1e-9 <= highest[each] and lowest[each] <= ends[1] + 1e-9)
-        return float(np.mean(found))
+                covered.append(ends[0] - 1e-9 <= highest[calibrator] and lowest[calibrator] <= ends[1] + 1e-9)
+        return float(np.mean(covered))
 
 
 def corrected(name: str, of: Prefixes) -> Mean:
@@ -356,7 +356,7 @@ SIZES: tuple[Simulation, ...] = (
 def main() -> None:
     """Print the table, and write it into the documentation."""
     worlds, words = int(sys.argv[1]) if len(sys.argv) > 1 else WORLDS, sys.argv[2:]
-    begun, simulations = time.perf_counter(), {each.name: each for each in (*COVERED, *SIZES)}
+    begun, simulations = time.perf_counter(), {case.name: case for case in (*COVERED, *SIZES)}
     table = pd.read_csv(TABLE, index_col=0, dtype=str)
     print(f"{worlds} worlds; the Monte Carlo error of .95 is {np.sqrt(0.05 * 0.95 / worlds):.3f}; {QUESTIONS}")
     for name, simulation in simulations.items():

@@ -29,21 +29,21 @@ RIVALS = ("CGES", "ReASC", "Bayesian stopping", "ESC")
 def compared(pool: Pool, name: str) -> Number:
     """Return the accuracy of `learned stopping` minus that of a rival with its default argument."""
     half = np.random.default_rng(0).permutation(pool.questions) % 2
-    found, setting = np.zeros(pool.questions), Setting(pool.size)
-    for own in (0, 1):
-        taught, held = (pool.drawn(np.flatnonzero((half == own) == each), slice(None)) for each in (False, True))
-        rival, learned = (strategies.create(each) for each in (name, "learned stopping"))
+    differences, setting = np.zeros(pool.questions), Setting(pool.size)
+    for fold in (0, 1):
+        taught, held = (pool.drawn(np.flatnonzero((half == fold) == is_held), slice(None)) for is_held in (False, True))
+        rival, learned = strategies.create(name), strategies.create("learned stopping")
         assert isinstance(rival, PoolStrategy) and isinstance(learned, PoolStrategy)
         for rule in (rival, learned):
             if rule.tuned:
                 rule.tune(taught, setting)
         answered = rival.answer(held, setting)
-        curve = sorted(learned.sweep(held, setting), key=lambda each: float(each.samples.mean()))
-        costs = [each.samples.mean() for each in curve]
-        rows = np.stack([each.accuracy for each in curve], axis=1)
+        curve = sorted(learned.sweep(held, setting), key=lambda variant: float(variant.samples.mean()))
+        costs = [variant.samples.mean() for variant in curve]
+        rows = np.stack([variant.accuracy for variant in curve], axis=1)
         at_cost = np.array([np.interp(answered.samples.mean(), costs, row) for row in rows])
-        found[half == own] = at_cost - answered.accuracy
-    return mean_of_questions(found, -1.0)
+        differences[half == fold] = at_cost - answered.accuracy
+    return mean_of_questions(differences, -1.0)
 
 
 def main() -> None:
@@ -52,7 +52,7 @@ def main() -> None:
         load_plugin_file(EXAMPLES / f"{path}.py")
     rows = [f"| pool | {' | '.join(RIVALS)} |", f"|{' --- |' * (len(RIVALS) + 1)}"]
     names = [name for name in shipped_pools() if not name.startswith(("humaneval", "terminal", "rlhflow"))]
-    for title, pool in (each for name in names for each in pools(name, 2)):
+    for title, pool in (pair for name in names for pair in pools(name, 2)):
         rows.append(f"| {title} | {' | '.join(shown(compared(pool, name)) for name in RIVALS)} |")
         print(rows[-1], flush=True)
     if sys.argv[1:2] == ["--write"]:
@@ -61,7 +61,7 @@ def main() -> None:
 
 def shown(number: Number) -> str:
     """Return a difference with its interval, in percentage points."""
-    value, low, high = (100 * each for each in (number.value, number.low, number.high))
+    value, low, high = (100 * share for share in (number.value, number.low, number.high))
     return f"{value:+.1f} [{low:.1f}, {high:.1f}]"
 
 

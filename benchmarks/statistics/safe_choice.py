@@ -60,11 +60,11 @@ class World:
         answers = np.zeros(shape, np.int64)
         for question in range(QUESTIONS):
             counts: list[int] = []
-            for place in np.flatnonzero(~correct[question]):
+            for sample in np.flatnonzero(~correct[question]):
                 weights = np.array([*counts, self.theta])
-                own = int(random.choice(len(weights), p=weights / weights.sum()))
-                counts[own : own + 1] = [counts[own] + 1] if own < len(counts) else [1]
-                answers[question, place] = own + 1
+                cluster = int(random.choice(len(weights), p=weights / weights.sum()))
+                counts[cluster : cluster + 1] = [counts[cluster] + 1] if cluster < len(counts) else [1]
+                answers[question, sample] = cluster + 1
         apart = float(ndtri(self.auc)) * np.sqrt(2)
         shared = random.normal(0, 1, QUESTIONS)[:, None]
         return Pool(correct, answers, scores=random.normal(0, 1, shape) + shared + apart * correct)
@@ -96,7 +96,7 @@ def pools(name: str, most: int = 1) -> Iterator[tuple[str, Pool]]:
         answers = rows["prediction"].to_numpy(np.int64).reshape(shape) if "prediction" in rows else None
         for column in columns:
             # Of the scores of steps, it reads the last one.
-            scores = np.array([np.ravel(each)[-1] for each in rows[column]], np.float64).reshape(shape)
+            scores = np.array([np.ravel(steps)[-1] for steps in rows[column]], np.float64).reshape(shape)
             scores = log_odds(scores) if scores.min() >= 0 and scores.max() <= 1 else scores
             titles = dict.fromkeys((name, str(llm), *(columns[1:] and [column])))
             yield ", ".join(titles), Pool(correct, answers, scores=scores)
@@ -123,49 +123,49 @@ def measured(title: str, pool: Pool, resamples: int) -> list[str]:
     if pool.questions < 200:  # Too few to leave some out. Their rules know the truth a little.
         half[:] = True
     tuning = pool.drawn(np.flatnonzero(half), slice(None))
-    rest = pool.drawn(np.flatnonzero(~half if not half.all() else half), slice(None))
+    test_pool = pool.drawn(np.flatnonzero(~half if not half.all() else half), slice(None))
     strategy = SafeChoice(delta=DELTA, loss=LOSS)
     strategy.tune(tuning, Setting(pool.size))
-    every = strategy.candidates_
-    answered = [rule.strategy.answer(rest, rule.setting) for rule in strategy.rules_]
-    table = np.stack([each.accuracy for each in answered])
-    costs = np.stack([each.samples for each in answered])
+    candidates = strategy.candidates_
+    answered = [rule.strategy.answer(test_pool, rule.setting) for rule in strategy.rules_]
+    table = np.stack([variant.accuracy for variant in answered])
+    costs = np.stack([variant.samples for variant in answered])
     truth, cost = table.mean(axis=1), costs.mean(axis=1)
-    short = np.array([shortfall(own, truth, cost, every) for own in range(len(truth))]) > 1e-9
-    test, cells, most = Test(replace(every, cost=cost), table), [], np.zeros(3)
+    short = np.array([shortfall(variant, truth, cost, candidates) for variant in range(len(truth))]) > 1e-9
+    test, cells, most = Test(replace(candidates, cost=cost), table), [], np.zeros(3)
     for questions in CALIBRATION:
         random = np.random.default_rng(questions)
         gains, broken = np.zeros((2, resamples, 3))
-        for place in range(resamples):
-            drawn = random.integers(0, rest.questions, questions)
-            known = Candidates(cost, every.rule, table[:, drawn])
-            best = [int(known.accuracy.mean(axis=1).argmax())]
-            ways = test.safe(np.bincount(drawn, minlength=rest.questions)), best, proved(known)
+        for number in range(resamples):
+            drawn = random.integers(0, test_pool.questions, questions)
+            resampled = Candidates(cost, candidates.rule, table[:, drawn])
+            best = [int(resampled.accuracy.mean(axis=1).argmax())]
+            ways = test.safe(np.bincount(drawn, minlength=test_pool.questions)), best, proved(resampled)
             for way, passed in enumerate(ways):
-                gains[place, way] = truth[known.best(passed, pool.size)] - truth[0]
-                broken[place, way] = short[passed].any()
-        cells.append("/".join(f"{100 * each:.1f}" for each in gains.mean(axis=0)))
+                gains[number, way] = truth[resampled.best(passed, pool.size)] - truth[0]
+                broken[number, way] = short[passed].any()
+        cells.append("/".join(f"{100 * share:.1f}" for share in gains.mean(axis=0)))
         most = np.maximum(most, broken.mean(axis=0))
         print(f"{title}, {questions} questions: {cells[-1]}, broken {broken.mean(axis=0)}", flush=True)
-    return [title, *cells, "/".join(f"{each:.3f}" for each in most)]
+    return [title, *cells, "/".join(f"{share:.3f}" for share in most)]
 
 
 class Test:
     """The test of `Candidates.safe` by first and second moments of questions with weights, ten times as fast."""
 
-    def __init__(self, every: Candidates, table: Floats) -> None:
-        self.every, self.table, self.random = every, table, np.random.default_rng(0)
+    def __init__(self, candidates: Candidates, table: Floats) -> None:
+        self.candidates, self.table, self.random = candidates, table, np.random.default_rng(0)
         variants = range(1, len(table))
-        pairs = [(own, each) for own in variants for each in every.rivals(own, np.eye(len(table)))]
-        weights = np.array([each for _, each in pairs])
-        self.own = np.array([own for own, _ in pairs])
+        pairs = [(variant, rival) for variant in variants for rival in candidates.rivals(variant, np.eye(len(table)))]
+        weights = np.array([rival for _, rival in pairs])
+        self.tested = np.array([variant for variant, _ in pairs])
         # A rival is one variant, or a mixture of two.
         self.low, self.high = weights.argsort(axis=1, kind="stable")[:, -2:].T
         self.share = weights[np.arange(len(pairs)), self.low]
 
     def safe(self, counts: Ints) -> list[int]:
         """Return the variants that keep the promise, by how often each question was drawn."""
-        n, own, low, high, share = counts.sum(), self.own, self.low, self.high, self.share
+        n, tested, low, high, share = counts.sum(), self.tested, self.low, self.high, self.share
 
         def t(mean: Floats, square: Floats) -> Floats:
             middle = (n * mean - UNSEEN) / (n + UNSEEN)
@@ -182,53 +182,56 @@ class Test:
         normal = self.random.standard_normal((len(values), 1000))
         luck = ((vectors * np.sqrt(np.maximum(values, 0))) @ normal).max(axis=0)
         critical = stdtrit(n - 1, ndtr(np.quantile(luck, 1 - DELTA)))
-        lost = mean[own] - (1 - share) * mean[high] - share * mean[low] + LOSS
-        # Each difference is that of own gain and the gain of its rival.
-        weights = np.stack([np.ones(len(own)), share - 1, -share])
-        places = np.stack([own, high, low])
-        square = np.einsum("ip,jp,ijp->p", weights, weights, product[places[:, None], places])
+        lost = mean[tested] - (1 - share) * mean[high] - share * mean[low] + LOSS
+        # Each difference is that of the gain of a variant and the gain of its rival.
+        weights = np.stack([np.ones(len(tested)), share - 1, -share])
+        indices = np.stack([tested, high, low])
+        square = np.einsum("ip,jp,ijp->p", weights, weights, product[indices[:, None], indices])
         against = t(lost, square + 2 * LOSS * (lost - LOSS) + LOSS**2)
         passed = t(mean, np.diag(product)) > critical
-        passed[own[against <= critical]] = False
-        return sorted({0, *np.flatnonzero(passed).tolist()}, key=lambda each: (self.every.cost[each], each))
+        passed[tested[against <= critical]] = False
+        return sorted(
+            {0, *np.flatnonzero(passed).tolist()}, key=lambda variant: (self.candidates.cost[variant], variant)
+        )
 
 
-def proved(known: Candidates) -> list[int]:
+def proved(candidates: Candidates) -> list[int]:
     """Return the variants that keep the promise by a proof for any number of questions; one sample is among them.
 
     The wealth of a player is its mean over ten bets, each of them on all questions. It is 1 / p at least with the
     probability p at most, if the mean is not above 0 (Waudby-Smith and Ramdas, 2024, JRSS B 86). Each rule has an equal
     share of `DELTA`, and its variants are tested from the largest cost downwards until one fails.
     """
-    families = [np.flatnonzero(known.rule == each)[1:] for each in np.unique(known.rule)]
+    families = [np.flatnonzero(candidates.rule == rule)[1:] for rule in np.unique(candidates.rule)]
     passed = [0]
     for family in families:
-        for own in family[::-1]:
-            rivals = [known.accuracy[own] - rival + LOSS for rival in known.rivals(own, known.accuracy)]
-            values = np.stack([known.gains[own], *rivals])
+        for variant in family[::-1]:
+            rivals = candidates.rivals(variant, candidates.accuracy)
+            losses = [candidates.accuracy[variant] - rival + LOSS for rival in rivals]
+            values = np.stack([candidates.gains[variant], *losses])
             wealth = logsumexp([np.log1p(bet * values).sum(axis=1) for bet in BETS], axis=0) - np.log(len(BETS))
             if wealth.min() < np.log(len(families) / DELTA):
                 break
-            passed.append(int(own))
+            passed.append(int(variant))
     return passed
 
 
-def shortfall(own: int, truth: Floats, cost: Floats, every: Candidates) -> float:
+def shortfall(variant: int, truth: Floats, cost: Floats, candidates: Candidates) -> float:
     """Return by how much the promise is broken; at most 0 if it is kept."""
-    rivals = replace(every, cost=cost).rivals(own, truth)
-    return float(max([truth[0], *(each - LOSS for each in rivals)]) - truth[own]) if own else 0.0
+    rivals = replace(candidates, cost=cost).rivals(variant, truth)
+    return float(max([truth[0], *(rival - LOSS for rival in rivals)]) - truth[variant]) if variant else 0.0
 
 
 def main() -> None:
     """Run the simulation, and write its rows into the table of a document if `--write DOCUMENT` comes first."""
-    given = sys.argv[1:]
-    document = Path(given[1]) if given[:1] == ["--write"] else None
-    given = given[2:] if document else given
-    resamples = int(given[0]) if given else 1_000
+    arguments = sys.argv[1:]
+    document = Path(arguments[1]) if arguments[:1] == ["--write"] else None
+    arguments = arguments[2:] if document else arguments
+    resamples = int(arguments[0]) if arguments else 1_000
     shipped = [name for name in shipped_pools() if not name.startswith("rlhflow")]  # These have one sample.
-    every = [each for name in given[1:] or [*shipped, *WORLDS] for each in pools(name)]
+    titled_pools = [pool for name in arguments[1:] or [*shipped, *WORLDS] for pool in pools(name)]
     with ProcessPoolExecutor() as workers:
-        cells = list(workers.map(measured, *zip(*every, strict=True), [resamples] * len(every)))
+        cells = list(workers.map(measured, *zip(*titled_pools, strict=True), [resamples] * len(titled_pools)))
     first, *others = CALIBRATION
     head = f"| pool | {first} questions | {' | '.join(map(str, others))} | broken |"
     rows = {title: f"| {' | '.join([title, *others])} |" for title, *others in cells}
