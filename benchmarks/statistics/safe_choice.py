@@ -2,9 +2,9 @@
 
 OMP_NUM_THREADS=1 python -m benchmarks.statistics.safe_choice [--write DOCUMENT] [RESAMPLES [POOL...]]
 
-A pool has questions with 16 trajectories each. Their success probabilities have a Beta distribution, wrong answers
-agree as theta says, and scores of right and of wrong trajectories are normal, with the given AUC within questions.
-Shipped pools have names too: each of their LLMs is a row. A file that `prmcal audit` reads is a pool as well.
+A pool has questions with 16 trajectories each. Their success probabilities follow a Beta distribution, wrong answers
+agree as theta says, and scores of right and of wrong trajectories are normal, with an AUC within questions. Shipped
+pools have names too: each of their LLMs is a row. A file that `prmcal audit` reads is a pool as well.
 
 One part of the questions tunes the rules. From the others, calibration questions are drawn with replacement, and the
 mean over all of the others is the truth. The promise is broken if the true accuracy of a variant that passes is below

@@ -137,7 +137,7 @@ def ranking_frame(ranked: types.Overview) -> pd.DataFrame:
     The columns are calibrator, rank, rank_low, rank_high, mean_rank, settings, lowest, wins, ties, losses, brier,
     brier_reduction, the other main metrics of the calibration leaderboard, ias_accuracy, ias_samples, ias_share,
     ias_to_best_of_n, ias_to_equal_cost, fit_seconds and citation: see :class:`prmcal.db.overview.types.Standing` and
-    :class:`prmcal.db.overview.types.Gain`. A ``Estimate`` has two columns more, ``<column>_low`` and ``<column>_high``.
+    :class:`prmcal.db.overview.types.Gain`. An ``Estimate`` has also ``<column>_low`` and ``<column>_high``.
     """
     return pd.DataFrame([_row(standing) for standing in ranked.ranking])
 
@@ -282,7 +282,7 @@ def league_frame(ranked: types.League) -> pd.DataFrame:
 
     The columns are strategy, calibrator, level, rank, rank_low, rank_high, mean_rank, settings, wins, ties, losses,
     area_gain, ``accuracy_at_<n>``, over_fixed, saving_95, order_error and citation: see
-    :class:`prmcal.db.overview.types.LeagueRow`. A ``Estimate`` has two columns more, ``<column>_low`` and
+    :class:`prmcal.db.overview.types.LeagueRow`. An ``Estimate`` has two columns more, ``<column>_low`` and
     ``<column>_high``.
     """
     return pd.DataFrame([_league_row(row) for row in ranked.rows])

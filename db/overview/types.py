@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def flat(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return values under the names of their columns in files: a :class:`Estimate` has three."""
+    """Return values under the names of their columns in files: an :class:`Estimate` has three."""
     columns: dict[str, Any] = {}
     for name, value in values.items():
         columns |= value.columns(name) if isinstance(value, Estimate) else {name: value}
