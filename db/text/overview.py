@@ -56,18 +56,14 @@ def cards(overview: types.Overview) -> tuple[Tile, ...]:
 
 
 def _error(overview: types.Overview) -> Tile:
-    before, after = overview.before.get("signed_error"), overview.ranking[0].errors.get("signed_error")
-    if before is None or after is None:
+    """Return the error before calibration. That of a calibrator would flatter it: the same questions chose it."""
+    error = overview.before.get("signed_error")
+    if error is None:
         return Tile("Too high by", "unknown", "No uncalibrated scores were measured.")
-    name, (first, second) = "Too high by", (before, after)
-    if before.value < 0:
-        name, (first, second) = "Too low by", (_negative(error) for error in (before, after))
-    ends = " → ".join(interval(error.low, error.high) for error in (first, second))
-    return Tile(name, f"{number(first.value)} → {number(second.value)}", ends)
-
-
-def _negative(value: Estimate) -> Estimate:
-    return Estimate(-value.value, -value.high, -value.low)
+    name, low, high = "Too high by", error.low, error.high
+    if error.value < 0:
+        name, low, high = "Too low by", -high, -low
+    return Tile(name, number(abs(error.value)), f"{interval(low, high)} before calibration")
 
 
 def _repair(overview: types.Overview) -> Tile:

@@ -295,6 +295,9 @@ def test_findings_are_about_settings_of_the_best_calibrator(published: Path, who
     uncalibrated = next(each for each in weak.ranking if each.calibrator == "uncalibrated")
     assert uncalibrated is not None and found.before == uncalibrated.errors != whole.before
     assert cards(found)[0] == cards(weak)[0]
+    # The questions that rank the calibrators say nothing of the error that the first one leaves.
+    before = found.before["signed_error"]
+    assert cards(found)[0].figure == f"{abs(before.value):.3f}"
     assert "in a part of the settings only" in ranking_legend(found)
     assert "in a part of the settings only" not in ranking_legend(weak)
 
