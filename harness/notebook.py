@@ -76,8 +76,8 @@ class Run:
         -------
         DataFrame
             Columns calibrator, rank, rank_low, rank_high, mean_rank, settings, lowest (settings with the lowest score),
-            wins, ties, losses, brier (corrected Brier score), brier_reduction (by which share it is below that of the
-            baseline), the other main metrics, ias_accuracy, ias_samples, ias_share (samples divided by N),
+            wins, ties, losses, brier (noise-corrected Brier score), brier_reduction (by which share it is below that of
+            the baseline), the other main metrics, ias_accuracy, ias_samples, ias_share (samples divided by N),
             ias_to_best_of_n and ias_to_equal_cost (differences of accuracy), fit_seconds and citation. Values have
             their 95% interval in ``<column>_low`` and ``<column>_high``. What was not measured is NaN.
         """

@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from benchmarks.statistics.audit_coverage import SCORERS, SOLUTIONS, drawn
+from benchmarks.statistics.audit_coverage import DISTORTIONS, SOLUTIONS, drawn
 
 SIZES = (10_000, 1_000_000)
 _CORES = 2
@@ -30,7 +30,7 @@ _STEP = "We add both sides, and so the number of apples is {}, which the next st
 def write_file(path: Path, prefixes: int) -> int:
     """Write a file with about so many scored prefixes, and return how many there are."""
     a_question = SOLUTIONS * 5  # a solution has 5 prefixes, on average
-    rows = drawn(np.random.default_rng(0), SCORERS[0], max(prefixes // a_question, 2))
+    rows = drawn(np.random.default_rng(0), DISTORTIONS[0], max(prefixes // a_question, 2))
     scores, labels = rows["reward"].round(6).to_numpy(), rows["label"].to_numpy()
     starts = np.flatnonzero((rows["step"] == 0).to_numpy())
     ends = np.append(starts[1:], len(rows))

@@ -43,7 +43,7 @@ _MANY = 3  # settings
 _MARK = re.compile(r"(<!-- pools -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
-class Compared(NamedTuple):
+class RuleComparison(NamedTuple):
     """A rule at a setting, against its rival."""
 
     setting: str
@@ -93,7 +93,7 @@ def fixed_rules(tuning: Pool, test: Pool) -> list[Fixed]:
     return rules
 
 
-def compared(directory: Path) -> Iterator[Compared]:
+def compared(directory: Path) -> Iterator[RuleComparison]:
     """Yield every rule of a finished run at every setting."""
     plan, context = existing_plan(RunFolder(directory)), Context(Store(directory))
     fixed_of: dict[tuple[str, str, str], list[Fixed]] = {}
@@ -114,7 +114,7 @@ def compared(directory: Path) -> Iterator[Compared]:
                 name, _, rival = max(rivals, key=lambda variant: round(float(variant[1].mean()), 9))
                 difference = mean_of_questions(accuracy - rival, -1.0)
                 setting = llm if llm == prm else f"{llm}, {prm}"
-                yield Compared(setting, cell.strategy, budget, float(accuracy.mean()), name, difference)
+                yield RuleComparison(setting, cell.strategy, budget, float(accuracy.mean()), name, difference)
 
 
 def _cells(plan: Plan) -> Iterator[tuple[Shard[StrategyParameters], Cell]]:
@@ -124,9 +124,9 @@ def _cells(plan: Plan) -> Iterator[tuple[Shard[StrategyParameters], Cell]]:
             yield shard, cell  # type: ignore[misc]  # its parameters are checked
 
 
-def page(compared_rows: list[Compared]) -> str:
+def page(compared_rows: list[RuleComparison]) -> str:
     """Return the table as Markdown: of each rule its wins, ties and losses, the mean difference and where it lost."""
-    rules: dict[str, list[Compared]] = {}
+    rules: dict[str, list[RuleComparison]] = {}
     for row in compared_rows:
         rules.setdefault(row.rule, []).append(row)
     lines = [
@@ -142,7 +142,7 @@ def page(compared_rows: list[Compared]) -> str:
     return "\n".join(lines)
 
 
-def _standing(of_rule: list[Compared]) -> tuple[float, float]:
+def _standing(of_rule: list[RuleComparison]) -> tuple[float, float]:
     won, lost = (sum(row.outcome == outcome for row in of_rule) for outcome in ("won", "lost"))
     return (lost - won) / len(of_rule), -float(np.mean([row.difference.value for row in of_rule]))
 

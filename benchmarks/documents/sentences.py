@@ -115,7 +115,7 @@ def _findings(figures: Figures) -> str:
     gains = "no rule clearly gains" if first["area_gain_low"] <= 0 else "some rules gain"
     sentences = (
         f"Raw scores are too high by {measured(raw, 'signed_error')} on average, {at['too high']}.",
-        f"The best calibrators lower the corrected Brier score: {reductions}{also}.",
+        f"The best calibrators lower the [noise-corrected](concepts/calibration.md) Brier score: {reductions}{also}.",
         f"Best-of-n with IAS and `{_PAPERS}` takes {measured(papers, 'ias_samples', 1)} of 64 samples. Its accuracy "
         f"differs by {_points(papers, 'ias_to_best_of_n')} points from best-of-64, and by "
         f"{_points(papers, 'ias_to_equal_cost')} from a fixed n of the same cost.",

@@ -108,7 +108,8 @@ def smollm_findings() -> list[str]:
         f"{points(to_one[YES_NO])}. A majority vote, which needs no PRM, has {measured(vote, 'accuracy')}: the head "
         f"differs by {points(to_vote)} points (n = {n}). So a PRM helps in 1 of 2 settings, and clearly beats a vote "
         "in none.",
-        f"Isotonic regression changes the corrected Brier score of Yes or No by {_ends(isotonic[YES_NO])}, and that of "
+        f"Isotonic regression changes the [noise-corrected](../concepts/calibration.md) Brier score of Yes or No by "
+        f"{_ends(isotonic[YES_NO])}, and that of "
         f"the head by {_ends(isotonic[HEAD])} (n = {n}): it helps in 1 of 2 settings, not where the scores are nearly "
         "right.",
     ]

@@ -40,7 +40,7 @@ Step = Callable[[Options], Iterator[Row]]
 
 
 @dataclass(frozen=True)
-class Measured:
+class Timing:
     """The least time of some repeats, and the most memory."""
 
     seconds: float
@@ -48,7 +48,7 @@ class Measured:
     """Memory that torch had in use at most, weights included; NaN on a CPU."""
 
 
-def measure(work: Callable[[], object], repeats: int = 2, warm_up: bool = True) -> Measured:
+def measure(work: Callable[[], object], repeats: int = 2, warm_up: bool = True) -> Timing:
     """Run some work and return its time and memory. The first run only warms up."""
     cuda = torch.cuda.is_available()
     if warm_up:
@@ -63,7 +63,7 @@ def measure(work: Callable[[], object], repeats: int = 2, warm_up: bool = True) 
         if cuda:
             torch.cuda.synchronize()
         times.append(time.perf_counter() - begun)
-    return Measured(min(times), torch.cuda.max_memory_allocated() / 2**30 if cuda else float("nan"))
+    return Timing(min(times), torch.cuda.max_memory_allocated() / 2**30 if cuda else float("nan"))
 
 
 @contextmanager

@@ -1,6 +1,6 @@
 """How often the intervals of `prmcal audit` contain the truth, in worlds where it is known.
 
-python -m benchmarks.statistics.audit_coverage [WORLDS [SCORER...]]
+python -m benchmarks.statistics.audit_coverage [WORLDS [NAME...]]
 
 A world has questions with four solutions each, outcomes, and scores that are a bent and shifted version of the chance
 of success. The truth is taken over 4,000 further questions, whose chances are known: of the signed error, its mean; of
@@ -33,7 +33,7 @@ Values = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Scorer:
+class Distortion:
     """How scores differ from chances: `slope` and `shift` of the log-odds, and noise that a question shares."""
 
     name: str
@@ -44,25 +44,25 @@ class Scorer:
     """The share of questions that are nearly never answered right."""
 
 
-SCORERS = (
-    Scorer("too high", 1.0, 1.0, 0.5),
-    Scorer("bent", 0.4, 0.3, 0.5),
-    Scorer("slightly high", 1.0, 0.3, 0.5),
-    Scorer("calibrated", 1.0, 0.0, 0.0),
-    Scorer("calibrated, 95% hopeless", 1.0, 0.0, 0.0, 0.95),
+DISTORTIONS = (
+    Distortion("too high", 1.0, 1.0, 0.5),
+    Distortion("bent", 0.4, 0.3, 0.5),
+    Distortion("slightly high", 1.0, 0.3, 0.5),
+    Distortion("calibrated", 1.0, 0.0, 0.0),
+    Distortion("calibrated, 95% hopeless", 1.0, 0.0, 0.0, 0.95),
 )
 
 
-def drawn(random: np.random.Generator, scorer: Scorer, questions: int) -> pd.DataFrame:
+def drawn(random: np.random.Generator, distortion: Distortion, questions: int) -> pd.DataFrame:
     """Return scored prefixes with their label (the outcome) and their chance of success.
 
     The outcome is the sign of a random walk, so each chance is exactly that of its prefix.
     """
     steps = np.repeat(random.integers(2, 7, questions), SOLUTIONS)
     question = np.repeat(np.arange(questions), SOLUTIONS)
-    ability, bias = random.normal(0.3, 1.2, questions), random.normal(0, scorer.noise, questions)
-    if scorer.hopeless:
-        ability[random.random(questions) < scorer.hopeless] -= 4.0
+    ability, bias = random.normal(0.3, 1.2, questions), random.normal(0, distortion.noise, questions)
+    if distortion.hopeless:
+        ability[random.random(questions) < distortion.hopeless] -= 4.0
     parts = []
     solution_numbers, at = np.arange(len(steps)), ability[question]
     for step in range(int(steps.max()) + 1):
@@ -82,7 +82,7 @@ def drawn(random: np.random.Generator, scorer: Scorer, questions: int) -> pd.Dat
         question=question_numbers,
         solution=prefixes["number"] % SOLUTIONS,
         steps=steps[prefixes["number"]],
-        reward=expit(scorer.slope * log_odds + scorer.shift + bias[question_numbers]),
+        reward=expit(distortion.slope * log_odds + distortion.shift + bias[question_numbers]),
         label=right[prefixes["number"]].astype(np.float64),
     )
 
@@ -96,9 +96,9 @@ def audited(prefixes: pd.DataFrame) -> Scored:
 class Truth:
     """What holds over further questions, whose chances are known."""
 
-    def __init__(self, scorer: Scorer) -> None:
-        many = drawn(np.random.default_rng(7), scorer, LARGE)
-        self.scorer, self.rows, self.chance = scorer, Rows(many), many["chance"].to_numpy()
+    def __init__(self, distortion: Distortion) -> None:
+        many = drawn(np.random.default_rng(7), distortion, LARGE)
+        self.distortion, self.rows, self.chance = distortion, Rows(many), many["chance"].to_numpy()
         self.signed_error = float((self.rows.reward - self.chance).mean())
         self.order = float(estimates.areas_within(audited(many).solutions).mean())
 
@@ -120,10 +120,10 @@ class Truth:
 
 
 def row(truth: Truth, questions: int, worlds: int) -> str:
-    """Return a row of the table for one scorer and number of questions."""
+    """Return a row of the table for one distortion and number of questions."""
     inside, above, repaired = defaultdict(list), defaultdict(list), []
     for world in range(worlds):
-        prefixes = drawn(np.random.default_rng([world, questions]), truth.scorer, questions)
+        prefixes = drawn(np.random.default_rng([world, questions]), truth.distortion, questions)
         audit, rows = measure(audited(prefixes)), Rows(prefixes)
         numbers = [("error", audit.signed_error, truth.signed_error)]
         if audit.order is not None and audit.order.questions >= estimates.LEAST_MIXED:
@@ -138,15 +138,17 @@ def row(truth: Truth, questions: int, worlds: int) -> str:
         f"{np.mean(inside[kind]):.3f} ({np.mean(above[kind]):.3f}), n = {len(inside[kind])}" if inside[kind] else "-"
         for kind in ("error", "order", "reduction")
     ]
-    return f"| {truth.scorer.name} | {questions} | {' | '.join(cells)} | {np.mean(repaired):.2f} |"
+    return f"| {truth.distortion.name} | {questions} | {' | '.join(cells)} | {np.mean(repaired):.2f} |"
 
 
 def main() -> None:
     worlds = int(sys.argv[1]) if len(sys.argv) > 1 else WORLDS
     print("| scores | questions | signed error | AUC | Brier reduction | repaired |")
     print("| --- " * 6 + "|")
-    for scorer in (scorer for scorer in SCORERS if scorer.name in (sys.argv[2:] or [scorer.name])):
-        truth = Truth(scorer)
+    for distortion in DISTORTIONS:
+        if distortion.name not in (sys.argv[2:] or [distortion.name]):
+            continue
+        truth = Truth(distortion)
         for questions in QUESTIONS:
             begun = time.perf_counter()
             print(row(truth, questions, worlds), flush=True)

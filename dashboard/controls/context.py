@@ -48,7 +48,7 @@ _OF_DATA = {*_CELLS, "question", "trajectory"}
 
 
 @dataclass(frozen=True)
-class Context:
+class PageContext:
     """The part of the address that all pages share.
 
     `choice` has the chosen name of each kind of :data:`CHOICES`, without kinds of which nothing was chosen. `preferred`
@@ -70,20 +70,20 @@ class Context:
         return link(page, **{**self.parameters, **state})
 
 
-def context_of(path: Path) -> Context:
+def context_of(path: Path) -> PageContext:
     """Read the context from the address, without names that the run with this published copy does not have."""
     try:
         names = grid_names(path)
         cells: pd.DataFrame = ask(catalog.cells, path)
     except DatabaseError:
-        return Context({})
+        return PageContext({})
     filters = {kind: [name for name in query_values(FILTERS[kind]) if name in names[kind]] for kind in FILTERS}
     parameters: dict[str, str | Sequence[str]] = {FILTERS[kind]: values for kind, values in filters.items() if values}
     of_cell = _names_of_cell(cells)
     names_in_address = {**of_cell, **{kind: query_values(kind)[-1] for kind in CHOICES if query_values(kind)}}
     choice = {kind: names_in_address[kind] for kind in CHOICES if names_in_address.get(kind) in names[kind]}
     preferred = {kind: [of_cell[kind]] if kind in of_cell else filters[kind] for kind in FILTERS}
-    return Context(parameters | choice, choice, preferred)
+    return PageContext(parameters | choice, choice, preferred)
 
 
 def _names_of_cell(cells: pd.DataFrame) -> dict[str, str]:
@@ -93,7 +93,7 @@ def _names_of_cell(cells: pd.DataFrame) -> dict[str, str]:
     return {kind: row[kind] for row in rows for kind in CHOICES if isinstance(row[kind], str)}
 
 
-def show_links(pages: Mapping[str, StreamlitPage], current: StreamlitPage, context: Context) -> None:
+def show_links(pages: Mapping[str, StreamlitPage], current: StreamlitPage, context: PageContext) -> None:
     """Show a link to each page in the sidebar.
 
     The address of each link has the context and what its page showed last, apart from what names something in the data.

@@ -108,7 +108,7 @@ def _chart(comparison: CellComparison, descriptions: Metrics) -> None:
     charts.draw(chart, charts.extremes(_AXIS, rows["label"], rows["value"]))
 
 
-def _questions(here: context.Context, comparison: CellComparison) -> None:
+def _questions(here: context.PageContext, comparison: CellComparison) -> None:
     board = questions_board(comparison)
     st.header("Where they differ most")
     if comparison.differing.empty:

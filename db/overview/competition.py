@@ -101,7 +101,7 @@ def of_calibrators(ranked: Overview, names: Sequence[str] | None = None) -> Comp
     ]
     ranked_names = {row.name for row in rows}
     # A calibrator of which nothing was measured yet, or without a rival.
-    rows += [Row(name, None, None, None, cells[name]) for name in cells if name not in ranked_names and not names]
+    rows += [Row(name, None, None, None, cells[name]) for name in cells if not (names or name in ranked_names)]
     reference = next((row for row in rows if row.name == ranked.baseline), None)
     rivals = tuple(row for row in rows if row is not reference)
     return Competition("calibrator", tuple(SETTING), _settings(ranked.cells, SETTING), rivals, reference)
@@ -118,7 +118,7 @@ def before_and_after(ranked: Overview) -> dict[tuple[str, ...], dict[str, str]]:
 
 
 def _models(source: Source, kind: Kind, names: Names) -> Competition:
-    """Rank PRMs or LLMs by the corrected Brier score, each at the settings of the others."""
+    """Rank PRMs or LLMs by the noise-corrected Brier score, each at the settings of the others."""
     kinds = [name for name in SETTING if name != kind]
     with connection_of(source) as connection:
         scores = next(iter(names.get("calibrator") or with_role(connection, "baseline")), None)

@@ -76,7 +76,7 @@ class Gain:
 
 @dataclass(frozen=True)
 class Standing(Rank):
-    """One calibrator over all settings where it was measured, ranked by its corrected Brier score."""
+    """One calibrator over all settings where it was measured, ranked by its noise-corrected Brier score."""
 
     calibrator: str
     """The name in the grid."""
@@ -85,7 +85,7 @@ class Standing(Rank):
     outcomes: Outcomes
     """Wins, ties and losses of the paired tests against other calibrators."""
     brier: Estimate
-    """Corrected Brier score, averaged over settings."""
+    """Noise-corrected Brier score, averaged over settings."""
     brier_reduction: Estimate | None
     """The share by which it lowers the baseline's score, 1 - brier / baseline; None for the baseline itself."""
     errors: Mapping[str, Estimate]
@@ -157,7 +157,7 @@ class Overview(Extent):
     """The calibrators, the lowest mean rank first."""
     cells: "pd.DataFrame"
     """The calibration cells in the order of the grid: cell_id, dataset, llm, prm, calibrator, status, number, value,
-    low and high (corrected Brier score), standing ("best", "tied", "worse" or null), and ratio (value divided by
+    low and high (noise-corrected Brier score), standing ("best", "tied", "worse" or null), and ratio (value divided by
     that of the baseline at the same setting)."""
     metrics: Metrics
     """The metrics of the run."""

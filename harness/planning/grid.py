@@ -43,8 +43,8 @@ class MeasurementSpec(settings.Section):
     measured: settings.Number = 8
     """The number of trajectories of each question whose prefixes are followed up, at most `scaling.samples`."""
     follow_ups: settings.Number = 8
-    """The number of follow-ups of each prefix, n. With one, there is no corrected Brier score: one draw does not tell
-    its own noise."""
+    """The number of follow-ups of each prefix, n. With one, there is no noise-corrected Brier score: one draw does not
+    tell its noise."""
     most_prefixes: settings.MostPrefixes = None
     """The largest number of prefixes of a trajectory that are followed up: the bare question, the whole trajectory, and
     prefixes at equal distances between them. Calibration is measured on these. By default all."""

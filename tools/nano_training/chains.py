@@ -40,7 +40,7 @@ PRM_SLIP_MIX = Mix(value=0.1, operand=0.1, symbol=0.1, near=0.4)
 
 
 @dataclass(frozen=True)
-class Chain:
+class NoisyChain:
     """A solution, right or wrong.
 
     Attributes
@@ -58,9 +58,9 @@ class Chain:
         """Return whether the first `steps` steps contain no mistake."""
         return not any(self.wrong[:steps])
 
-    def cut(self, steps: int) -> Chain:
+    def cut(self, steps: int) -> NoisyChain:
         """Return the chain of the first `steps` steps."""
-        return Chain(self.steps[:steps], self.wrong[:steps])
+        return NoisyChain(self.steps[:steps], self.wrong[:steps])
 
 
 def other_digit(generator: random.Random, number: int) -> int:
@@ -104,14 +104,14 @@ def wrong_step(
     return render_step(index, value, operation, outcome, is_last), outcome
 
 
-def right_chain(problem: Problem) -> Chain:
+def right_chain(problem: Problem) -> NoisyChain:
     """Return the chain without mistakes."""
     return noisy_chain(problem, 0.0, random.Random(0))
 
 
 def noisy_chain(
     problem: Problem, rate: float, generator: random.Random, forced: int | None = None, mix: Mix = TAUGHT_MIX
-) -> Chain:
+) -> NoisyChain:
     """Return a solution with random mistakes.
 
     Parameters
@@ -143,4 +143,4 @@ def noisy_chain(
             text = render_step(index, operand_value, operation, value, index == last_index)
             wrong.append(False)
         steps.append(text)
-    return Chain(tuple(steps), tuple(wrong))
+    return NoisyChain(tuple(steps), tuple(wrong))

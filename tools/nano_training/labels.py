@@ -18,7 +18,7 @@ Steps = tuple[str, ...]
 
 
 @dataclass(frozen=True)
-class Labelled:
+class LabelledSteps:
     """A trajectory, with the number of successful follow-ups of each of its prefixes.
 
     Attributes
@@ -50,7 +50,7 @@ def sample_trajectories(llm: LLM, problems: Sequence[Problem], count: int, seed:
 
 def label_prefixes(
     llm: LLM, problems: Sequence[Problem], trajectories: Sequence[Sequence[Steps]], follow_ups: int, seed: int
-) -> list[Labelled]:
+) -> list[LabelledSteps]:
     """Count the successful follow-ups from each prefix of each trajectory (problems x count).
 
     Equal prefixes of a question share their follow-ups. A prefix that already contains a boxed answer needs none.
@@ -75,7 +75,7 @@ def label_prefixes(
         return follow_ups * graded("".join(steps), problems[index]) if count is None else count
 
     return [
-        Labelled(
+        LabelledSteps(
             problems[index].text,
             list(steps),
             [count_of(index, steps[:count]) for count in range(len(steps) + 1)],
@@ -91,22 +91,22 @@ def graded(text: str, problem: Problem) -> bool:
     return f"\\boxed{{{problem.answer}}}" in text
 
 
-def write_labels(path: Path, labelled: Sequence[Labelled]) -> None:
+def write_labels(path: Path, labelled: Sequence[LabelledSteps]) -> None:
     """Write one JSON object per line."""
     path.write_text("".join(json.dumps(asdict(row)) + "\n" for row in labelled))
 
 
-def read_labels(path: Path) -> list[Labelled]:
+def read_labels(path: Path) -> list[LabelledSteps]:
     """Read what `write_labels` wrote."""
-    return [Labelled(**json.loads(line)) for line in path.read_text().splitlines()]
+    return [LabelledSteps(**json.loads(line)) for line in path.read_text().splitlines()]
 
 
-def labels_by_length(labels: Sequence[Labelled]) -> dict[int, list[list[Labelled]]]:
+def labels_by_length(labels: Sequence[LabelledSteps]) -> dict[int, list[list[LabelledSteps]]]:
     """Group trajectories by question, and questions by their number of instructions."""
-    questions: dict[str, list[Labelled]] = {}
+    questions: dict[str, list[LabelledSteps]] = {}
     for row in labels:
         questions.setdefault(row.question, []).append(row)
-    by_length: dict[int, list[list[Labelled]]] = {}
+    by_length: dict[int, list[list[LabelledSteps]]] = {}
     for text, rows in questions.items():
         by_length.setdefault(text.count(")"), []).append(rows)
     return by_length

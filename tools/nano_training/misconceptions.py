@@ -11,7 +11,7 @@ import random
 from dataclasses import dataclass
 
 from prmcal.registry.nano.problems import MODULUS, Operation, Problem, render_step
-from tools.nano_training.chains import Chain, other_digit, other_operand
+from tools.nano_training.chains import NoisyChain, other_digit, other_operand
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ def misconceived(value: int, operation: Operation) -> int:
     return outcome
 
 
-def habitual_chain(problem: Problem, habits: Habits, generator: random.Random) -> Chain:
+def habitual_chain(problem: Problem, habits: Habits, generator: random.Random) -> NoisyChain:
     """Return a solution with the mistakes of a policy."""
     steps: list[str] = []
     wrong: list[bool] = []
@@ -84,4 +84,4 @@ def habitual_chain(problem: Problem, habits: Habits, generator: random.Random) -
         steps.append(render_step(index, read_value, read_operation, outcome, index == last_index))
         wrong.append(slipped or read_value != value or read_operation != operation)
         value = outcome
-    return Chain(tuple(steps), tuple(wrong))
+    return NoisyChain(tuple(steps), tuple(wrong))

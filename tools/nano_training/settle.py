@@ -17,13 +17,13 @@ from torch.nn import functional
 
 from prmcal.registry.contracts.data import ScoringRequest
 from prmcal.registry.prms.transformers import TransformersPRM
-from tools.nano_training.labels import Labelled
+from tools.nano_training.labels import LabelledSteps
 
 RIDGE = 1e-3
 """The ridge penalty of the regression of 1 on the features, relative to their mean square."""
 
 
-def settle(last: Any, negative: int, prm: TransformersPRM, labels: Sequence[Labelled]) -> tuple[float, float]:
+def settle(last: Any, negative: int, prm: TransformersPRM, labels: Sequence[LabelledSteps]) -> tuple[float, float]:
     """Fold a slope and an offset into the last layer of a reward model.
 
     Parameters
@@ -34,7 +34,7 @@ def settle(last: Any, negative: int, prm: TransformersPRM, labels: Sequence[Labe
         The index of the output for failure. The offset is applied to it.
     prm : TransformersPRM
         The unchanged model.
-    labels : sequence of Labelled
+    labels : sequence of LabelledSteps
         The labels to fit.
 
     Returns
@@ -71,7 +71,7 @@ def settle(last: Any, negative: int, prm: TransformersPRM, labels: Sequence[Labe
     return slope, offset
 
 
-def leaf_states(prm: TransformersPRM, labels: Sequence[Labelled]) -> torch.Tensor:
+def leaf_states(prm: TransformersPRM, labels: Sequence[LabelledSteps]) -> torch.Tensor:
     """Return the hidden states (rows, width) from which the head scores each prefix of the labelled trajectories."""
     states = []
     for row in labels:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from prmcal.registry.nano.problems import AIME_LEVEL, Operation, Problem, longest, render_step, solution_steps
 from tools.nano_training.chains import PRM_SLIP_MIX, noisy_chain
-from tools.nano_training.labels import Labelled
+from tools.nano_training.labels import LabelledSteps
 from tools.nano_training.lessons import BATCH_TOKENS, LONG_SHARE, draw_train_problem
 from tools.nano_training.misconceptions import HABITS, habitual_chain, misconceived
 from tools.nano_training.token_trees import Judged, judged
@@ -55,7 +55,7 @@ TEACHINGS = {
 SLIPPED_CHAINS = 6
 
 
-def draw_questions(teaching: Teaching, labels: dict[int, list[list[Labelled]]], seed: int, number: int) -> Batch:
+def draw_questions(teaching: Teaching, labels: dict[int, list[list[LabelledSteps]]], seed: int, number: int) -> Batch:
     """Draw the questions and chains of one batch. `labels` is what `labels_by_length` returns."""
     generator = random.Random(f"{seed + teaching.seed} sharing {number}")
     kind = generator.random()
@@ -75,7 +75,7 @@ def draw_shape(generator: random.Random) -> tuple[str, int]:
     return "nano-math", generator.choice((1, 2, 3, 4, 4, 5, 5))
 
 
-def labelled_chains(labels: dict[int, list[list[Labelled]]], generator: random.Random) -> Batch:
+def labelled_chains(labels: dict[int, list[list[LabelledSteps]]], generator: random.Random) -> Batch:
     """Draw questions of one length with all their trajectories, each prefix marked with its success rate."""
     length = generator.choice(sorted(labels))
     count = max(1, BATCH_TOKENS // (50 + 45 * length))

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from prmcal.registry.prms.token_tree import TokenTree, build_token_tree, collate_token_trees
 from prmcal.steps import STEP_SEPARATOR
-from tools.nano_training.chains import Chain
+from tools.nano_training.chains import NoisyChain
 from tools.nano_training.tokenizer import MARKER, SYSTEM
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class Judged:
     complete: bool = True
 
 
-def judged(chain: Chain, complete: bool, teach_wrong: bool = False) -> Judged:
+def judged(chain: NoisyChain, complete: bool, teach_wrong: bool = False) -> Judged:
     """Label each step of a chain with 1.0 if all steps so far are right, else 0.0.
 
     With `teach_wrong` the language model also learns to write the steps with mistakes, that is, the right results of

@@ -13,7 +13,7 @@ from trl import SFTConfig, SFTTrainer
 from tools.nano_training.token_trees import Example, collate
 
 
-class TreeTrainer(SFTTrainer):
+class NanoTrainer(SFTTrainer):
     """An SFTTrainer that uses the loss computed by the model: next tokens and markers of token trees."""
 
     def compute_loss(
@@ -81,7 +81,7 @@ def train(
         gradient_checkpointing=False,
         disable_tqdm=True,
     )
-    trainer = TreeTrainer(
+    trainer = NanoTrainer(
         model=model,
         args=configuration,
         train_dataset=Dataset.from_dict({"batch": list(range(steps))}),

@@ -12,7 +12,7 @@ from prmcal.registry.nano.problems import generate_split, solution_steps
 from prmcal.registry.plugins import prms
 from prmcal.registry.prms.transformers import TransformersPRM
 from tests.registry.create import create_as
-from tools.nano_training.labels import Labelled
+from tools.nano_training.labels import LabelledSteps
 from tools.nano_training.settle import settle
 
 SLOPE, OFFSET = 0.7, -1.5
@@ -34,7 +34,7 @@ def test_a_known_slope_and_offset_are_found_and_folded_in(
         chains += [(problem.text, right), (problem.text, [*right[:-1], right[-1].replace("=", "1=")])]
     scores = [before.score(question, [steps])[0].logit for question, steps in chains]
     labels = [
-        Labelled(question, steps, list(np.round(1000 * expit(SLOPE * logit + OFFSET))), 1000)
+        LabelledSteps(question, steps, list(np.round(1000 * expit(SLOPE * logit + OFFSET))), 1000)
         for (question, steps), logit in zip(chains, scores, strict=True)
     ]
     head = after.modules[1]
