@@ -128,19 +128,23 @@ def run_command() -> None:
     warnings.formatwarning = lambda message, *_, **__: f"prmcal: warning: {message}\n"
     try:
         app()
-    except PrmcalError as error:
-        _refuse(str(error))
     except Exception as error:
-        if message := _message(error):
-            _refuse(message)
-        raise
+        message = _message(error)
+        if not message:
+            raise
+        from prmcal.registry.messages import excerpt
+
+        typer.echo(f"prmcal: error: {excerpt(message, _LONGEST_MESSAGE)}", err=True)
+        sys.exit(ExitCode.BAD_INPUT)
 
 
 _NO_MEMORY = ("can't start new thread", "failed to map segment", "allocate memory", "bad_alloc", "Out of Memory")
 
 
 def _message(error: BaseException) -> str:
-    """Return the message for an error that the machine causes; empty for an error in prmcal."""
+    """Return the message for an error that the user or the machine causes; empty for an error in prmcal."""
+    if isinstance(error, PrmcalError):
+        return str(error)
     if isinstance(error, MemoryError) or any(words in str(error) for words in _NO_MEMORY):
         return (
             f"There is not enough memory ({str(error) or type(error).__name__}). Use fewer --workers, end other "
@@ -150,13 +154,6 @@ def _message(error: BaseException) -> str:
         # A path that no file can have, or a folder that may not be opened.
         return f"{error.filename}: {error.strerror}. Give another path, or correct this one."
     return ""
-
-
-def _refuse(message: str) -> NoReturn:
-    from prmcal.registry.messages import excerpt
-
-    typer.echo(f"prmcal: error: {excerpt(message, _LONGEST_MESSAGE)}", err=True)
-    sys.exit(ExitCode.BAD_INPUT)
 
 
 @contextmanager

@@ -22,15 +22,19 @@ from prmcal.harness.cli.options import (
 )
 from prmcal.harness.terminal import text_table, wrapped
 
+_FILES = "Scored solutions, or the folder of a run. The last of several files can have the scores of the others."
+_SCALE = (
+    "Meaning of the scores: probability, percent, grade, a range such as 1-7, logit, or rank, which reads their order "
+    "alone."
+)
+_BY = "Audit the records of each value of this field by themselves. Default: those of several LLMs or data sets."
+_AGAINST = "An earlier audit. An alarm says if questions are no longer like its own."
+_POOLS = "Pools, by default the shipped ones; or `add` and the files of which to make one."
+_SCORED_FILES = "Files with scores of the same scorer, as the audit takes them. Default: its own files."
+
 
 def audit(
-    files: Annotated[
-        list[Path],
-        argument(
-            "FILE...",
-            "Scored solutions, or the folder of a run. The last of several files can have the scores of the others.",
-        ),
-    ],
+    files: Annotated[list[Path], argument("FILE...", _FILES)],
     question: QuestionFieldOption = None,
     score: Annotated[
         list[str] | None, option("FIELD", "The field with the scores; repeatable, which compares them.")
@@ -40,27 +44,11 @@ def audit(
         str | None, option("FIELD", "The field with the answer of a solution, which is graded against --truth.")
     ] = None,
     truth: Annotated[str | None, option("FIELD", "The field with the right answer.")] = None,
-    scale: Annotated[
-        str | None,
-        option(
-            "SCALE",
-            "Meaning of the scores: probability, percent, grade, a range such as 1-7, logit, or rank, which reads "
-            "their order alone.",
-            "--as",
-        ),
-    ] = None,
+    scale: Annotated[str | None, option("SCALE", _SCALE, "--as")] = None,
     reverse: Annotated[bool, typer.Option("--reverse", help="A smaller score is better.")] = False,
-    by: Annotated[
-        str | None,
-        option(
-            "FIELD",
-            "Audit the records of each value of this field by themselves. Default: those of several LLMs or data sets.",
-        ),
-    ] = None,
+    by: Annotated[str | None, option("FIELD", _BY)] = None,
     only: OnlyRecordsOption = None,
-    against: Annotated[
-        Path | None, option("DIR", "An earlier audit. An alarm says if questions are no longer like its own.")
-    ] = None,
+    against: Annotated[Path | None, option("DIR", _AGAINST)] = None,
     out: Annotated[
         Path | None, option("DIR", "Write report.html, its diagrams, audit.json and the calibrator here.")
     ] = None,
@@ -89,18 +77,14 @@ def audit(
     typer.echo(str(audited))
     if out is not None:
         audited.save(out)
-        folder, written = (
-            (out / "GROUP", f"a folder for each group into {out}") if audited.groups else (out, out / "report.html")
-        )
-        typer.echo(f"\nWrote {written}. To calibrate other scores: prmcal apply {shlex.quote(str(folder))} FILE")
+        written = f"a folder for each group into {out}" if audited.groups else out / "report.html"
+        folder = shlex.quote(str(out / "GROUP" if audited.groups else out))
+        typer.echo(f"\nWrote {written}. To calibrate other scores: prmcal apply {folder} FILE")
 
 
 def apply(
     directory: Annotated[Path, argument("DIR", "What `prmcal audit --out DIR` has written.")],
-    files: Annotated[
-        list[Path] | None,
-        argument("[FILE...]", "Files with scores of the same scorer, as the audit takes them. Default: its own files."),
-    ] = None,
+    files: Annotated[list[Path] | None, argument("[FILE...]", _SCORED_FILES)] = None,
     score: Annotated[str | None, option("FIELD", "The field with the scores. Default: that of the audit.")] = None,
     out: Annotated[Path | None, option("FILE", "The new file. Default: the terminal.")] = None,
 ) -> None:
@@ -200,10 +184,7 @@ def train_prm(
 
 
 def pools(
-    files: Annotated[
-        list[Path] | None,
-        argument("[add] FILE...", "Pools, by default the shipped ones; or `add` and the files of which to make one."),
-    ] = None,
+    files: Annotated[list[Path] | None, argument("[add] FILE...", _POOLS)] = None,
     name: Annotated[str | None, option("NAME", "The name of a new pool.")] = None,
     llm: Annotated[str | None, option("NAME", "Who sampled the solutions of a new pool.")] = None,
     title: Annotated[

@@ -21,26 +21,17 @@ _WIDTH = 80
 _LONGEST_MESSAGE = 2000
 _INDENT = " " * 11
 _LABELS = ("FAILED", "skipped", "passed")
+_KIND = "llm, prm, calibrator, dataset, strategy or metric. Needed if plugins of several kinds have the name."
+_WEIGHTS = "A folder with the published weights of a PRM: verify that it reproduces the published rewards."
 
 
 def check(
     name: Annotated[str, argument("NAME", "The name of a plugin, or a Python file that registers plugins.")],
-    kind: Annotated[
-        str | None,
-        option(
-            "KIND",
-            "llm, prm, calibrator, dataset, strategy or metric. Needed if plugins of several kinds have the name.",
-        ),
-    ] = None,
+    kind: Annotated[str | None, option("KIND", _KIND)] = None,
     argument: Annotated[
         list[str] | None, option("KEY=VALUE", "A constructor argument; repeatable.", "--argument", "-a")
     ] = None,
-    weights: Annotated[
-        Path | None,
-        option(
-            "FOLDER", "A folder with the published weights of a PRM: verify that it reproduces the published rewards."
-        ),
-    ] = None,
+    weights: Annotated[Path | None, option("FOLDER", _WEIGHTS)] = None,
     plugin: PluginOption = None,
 ) -> None:
     """Run the conformance checks on a plugin."""
@@ -70,12 +61,14 @@ def check_plugins(
     if len(plugins) > 1 and unknown_keys:
         hint = meant(unknown_keys[0], accepted_keys, f"They take: {', '.join(sorted(accepted_keys)) or 'none'}.")
         raise InvalidArgumentsError(f"No plugin of the file has an argument '{unknown_keys[0]}'. {hint}")
-    states_and_reports = [_check_plugin(name, *names, arguments_by_key, len(plugins) > 1, weights) for names in plugins]
-    states = Counter(state for state, _ in states_and_reports)
-    reports = [report for _, report in states_and_reports]
-    if len(states_and_reports) > 1:
+    states, reports = Counter[str](), []
+    for names in plugins:
+        state, report = _check_plugin(name, *names, arguments_by_key, len(plugins) > 1, weights)
+        states[state] += 1
+        reports.append(report)
+    if len(plugins) > 1:
         counts = ", ".join(f"{count} {state}" for state, count in states.items())
-        reports.append(f"{len(states_and_reports)} plugins: {counts}")
+        reports.append(f"{len(plugins)} plugins: {counts}")
     return "\n\n".join(reports), set(states) == {"passed"}
 
 
@@ -110,12 +103,11 @@ def _lines(title: str, results: Sequence[CheckResult], passed: bool) -> Iterator
     counts = Counter(map(_label, results))
     yield f"{title}: " + ", ".join(f"{counts[label]} {label}" for label in _LABELS if counts[label])
     for label in _LABELS:
-        listed_results = [check_result for check_result in results if _label(check_result) == label]
-        if not passed and label != "FAILED":
-            listed_results = [check_result for check_result in listed_results if check_result.message == NOT_RUN]
         by_message: dict[str, list[str]] = defaultdict(list)
-        for check_result in listed_results:
-            by_message[check_result.message].append(check_result.name)
+        for check_result in results:
+            is_listed = passed or label == "FAILED" or check_result.message == NOT_RUN
+            if is_listed and _label(check_result) == label:
+                by_message[check_result.message].append(check_result.name)
         for message, names in by_message.items():
             listed = f"{len(names)} other checks" if message == NOT_RUN else ", ".join(names)
             yield wrapped(f"  {label:7}  {listed}", _WIDTH, hanging=_INDENT)
@@ -132,10 +124,9 @@ def _find(name: str, kind: str | None) -> list[tuple[str, str]]:
     registered = _registered(kind)
     if name.endswith(".py"):
         load_plugin_file(Path(name))
-        new = [pair for pair in _registered(kind) if pair not in registered]
-        if not new:
-            raise PluginError(f"{name} registers no plugin. Put a decorator such as @calibrator('name') on a class.")
-        return new
+        if new := [pair for pair in _registered(kind) if pair not in registered]:
+            return new
+        raise PluginError(f"{name} registers no plugin. Put a decorator such as @calibrator('name') on a class.")
     matches = [pair for pair in registered if pair[1] == name]
     if len(matches) > 1:
         kinds = " and of a ".join(title for title, _ in matches)

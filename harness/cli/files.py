@@ -4,7 +4,6 @@ import re
 import shlex
 import shutil
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
@@ -15,28 +14,33 @@ from prmcal.db.queries.cells import find_cell
 from prmcal.db.run_folder import artifacts_root, checkpoints_root, finished_artifacts
 from prmcal.db.text.formats import counted
 from prmcal.errors import PrmcalError, StorageError
+from prmcal.harness.cli import options
 from prmcal.harness.cli.app import ExitCode, ending_cleanly
-from prmcal.harness.cli.options import DEFAULT_RUN, PluginOption, RunArgument, RunOption, argument, load_plugins, option
+from prmcal.harness.cli.options import argument, option, tell
 from prmcal.harness.execution.earlier import convert_texts, has_old_texts
 from prmcal.harness.execution.run import rebuild_database
 from prmcal.harness.jobs.parameters import FitParameters
 from prmcal.harness.jobs.plugin_calls import plugin_guard
 from prmcal.harness.merging.again import compare_again
 from prmcal.harness.merging.merge import merge as merge_folders
-from prmcal.harness.merging.union import Union
-from prmcal.harness.planning.plan import Plan, with_inputs
+from prmcal.harness.planning.plan import Plan
 from prmcal.harness.planning.saved import existing_plan, load_plugins_of
 from prmcal.harness.storage.folder import RunFolder
-from prmcal.harness.storage.store import Store
 from prmcal.harness.terminal import text_table, wrapped
 from prmcal.registry.plugins import calibrators, prms
 
+_CHECK = (
+    "Write nothing. Compute the metrics, strategies and curves again, compare them with what is stored, and end with "
+    "exit code 4 if something differs."
+)
+_FINE_TUNED_CELL = "A cell with a calibrator that fine-tunes the PRM, such as quantile-lora: its number or its id."
 # The folder of an artifact or of checkpoints, or the temporary folder of an artifact, which a killed run leaves.
 _NAME = re.compile(r"(?P<key>[0-9a-f]{24})|\.[0-9a-f]{24}-\w+")
 
 
 def gc(
-    directory: RunArgument, yes: Annotated[bool, typer.Option("--yes", "-y", help="Delete without asking.")] = False
+    directory: options.RunArgument,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Delete without asking.")] = False,
 ) -> None:
     """Delete what the grid of a run no longer needs.
 
@@ -112,35 +116,24 @@ def merge(
     that of the first stays, and it says by how much another one differs. If a merge is interrupted, run the same
     command again.
     """
-    for line in _merged(merge_folders(runs, out), out):
-        typer.echo(wrapped(line), err=True)
-
-
-def _merged(union: Union, out: Path) -> Iterator[str]:
+    union = merge_folders(runs, out)
     cells = union.plan.cells
-    done = sum(bool(cell.source) for cell in cells)
-    yield f"Merged {counted(len(union.sources), 'run')} into {out}: {counted(len(cells), 'cell')}, {done:,} done."
-    different = sum(bool(cell.difference) for cell in cells)
+    done, different = sum(bool(cell.source) for cell in cells), sum(bool(cell.difference) for cell in cells)
+    runs_in_words, cells_in_words = counted(len(union.sources), "run"), counted(len(cells), "cell")
+    lines = [f"Merged {runs_in_words} into {out}: {cells_in_words}, {done:,} done."]
     if different:
-        yield (
+        lines.append(
             f"Runs differ under one key in {counted(different, 'cell')}. The values are those of the first run. "
             f"`prmcal leaderboard {out} --table calibration` says by how much they differ."
         )
-    yield f"Next: prmcal leaderboard {out}"
+    tell("\n".join(map(wrapped, [*lines, f"Next: prmcal leaderboard {out}"])))
 
 
 @ending_cleanly()
 def rebuild(
-    directory: RunArgument,
-    check: Annotated[
-        bool,
-        typer.Option(
-            "--check",
-            help="Write nothing. Compute the metrics, strategies and curves again, compare them with what is stored, "
-            "and end with exit code 4 if something differs.",
-        ),
-    ] = False,
-    plugin: PluginOption = None,
+    directory: options.RunArgument,
+    check: Annotated[bool, typer.Option("--check", help=_CHECK)] = False,
+    plugin: options.PluginOption = None,
 ) -> None:
     """Build the database again from the artifacts.
 
@@ -152,15 +145,13 @@ def rebuild(
         load_plugins_of(folder)
         with folder.lock():
             converted = counted(convert_texts(directory), "shard")
-        typer.echo(
-            f"Kept the samples of {converted} of an earlier version. Run the grid again: it takes them over.", err=True
-        )
+        tell(f"Kept the samples of {converted} of an earlier version. Run the grid again: it takes them over.")
         return
     if not check:
         cells = rebuild_database(directory)
         typer.echo(f"Rebuilt the database of {directory}: {cells} cells.", err=True)
         return
-    load_plugins(plugin)
+    options.load_plugins(plugin)
     compared = compare_again(directory, plugin or [])
     results = counted(compared.agree + len(compared.differing), "result")
     lines = [f"{compared.agree:,} of {results} agree with what is stored when they are computed again."]
@@ -173,15 +164,10 @@ def rebuild(
 
 
 def export_prm(
-    cell: Annotated[
-        str,
-        argument(
-            "CELL", "A cell with a calibrator that fine-tunes the PRM, such as quantile-lora: its number or its id."
-        ),
-    ],
+    cell: Annotated[str, argument("CELL", _FINE_TUNED_CELL)],
     out: Annotated[Path, option("FOLDER", "The folder of the checkpoint: new or empty.")],
     level: Annotated[float, option("BETA", "The reward of the checkpoint: a level of the calibrator.")] = 0.5,
-    directory: RunOption = DEFAULT_RUN,
+    directory: options.RunOption = options.DEFAULT_RUN,
 ) -> None:
     """Write a calibrated PRM as a checkpoint.
 
@@ -191,23 +177,18 @@ def export_prm(
         raise PrmcalError(f"{out} already exists. Choose a new or an empty folder for --out.")
     folder = RunFolder(directory)
     cell_id = find_cell(folder.results(), cell)
-    jobs = with_inputs(planned.job for planned in existing_plan(folder).cells if planned.cell_id == cell_id)
-    fits = [
-        (shard.ref, shard.parameters)
-        for job in jobs
-        for shard in job.shards
-        if isinstance(shard.parameters, FitParameters)
-    ]
+    plan = existing_plan(folder)
+    fits = plan.part([planned for planned in plan.cells if planned.cell_id == cell_id]).jobs_of(FitParameters)
     if not fits:
         raise PrmcalError(f"The cell '{cell_id}' has no calibrator. Choose a cell with a calibrator.")
-    ref, fit = fits[0]
-    store = Store(directory)
-    if store.manifest(ref) is None:
+    (shard,) = fits[0].shards
+    fit = shard.parameters
+    if folder.store.manifest(shard.ref) is None:
         raise PrmcalError(
             f"The calibrator of the cell '{cell_id}' is not fitted yet. Run the grid again to continue it."
         )
     load_plugins_of(folder)
     calibrator, prm = fit.calibrator.build(calibrators), fit.prm.build(prms)
     with plugin_guard("calibrator", fit.calibrator.name, "export the PRM"):
-        calibrator.load(store.folder(ref)).export(prm, out, level)
-    typer.echo(f"Wrote the calibrated PRM to {out}. See {out / 'README.md'}.", err=True)
+        calibrator.load(folder.store.folder(shard.ref)).export(prm, out, level)
+    tell(f"Wrote the calibrated PRM to {out}. See {out / 'README.md'}.")

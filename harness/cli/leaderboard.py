@@ -39,6 +39,7 @@ from prmcal.harness.terminal import UNLIMITED, fit, wrapped
 from prmcal.registry.messages import meant
 
 TABLES = ("overview", *LEADERBOARDS)
+_EXPLAIN = "Show the overview in full: its cautions in words, and the ranking with all columns and what they mean."
 _NAMES = (*SETTING, "strategy", "calibrator")
 _IDENTITY = ("number", "strategy", "calibrator")
 _SETTINGS = ("target", "level")
@@ -57,14 +58,7 @@ def leaderboard(
     dataset: options.DatasetsOption = None,
     strategy: options.StrategiesOption = None,
     wide: options.WideOption = False,
-    explain: Annotated[
-        bool,
-        typer.Option(
-            "--explain",
-            help="Show the overview in full: its cautions in words, and the ranking with all columns and what they "
-            "mean.",
-        ),
-    ] = False,
+    explain: Annotated[bool, typer.Option("--explain", help=_EXPLAIN)] = False,
 ) -> None:
     """Print the ranking of the calibrators, or a leaderboard.
 
@@ -165,15 +159,9 @@ def _league_text(entries: League, directory: Path, width: int | None) -> str:
         nothing = "There are no such cells. Add 'league: true' to the grid file if it has no league."
         return wrapped(league_measured(entries) if any(entries.counts.values()) else nothing, width) + "\n"
     folder = shlex.quote(str(directory))
-    paragraphs = [
-        wrapped(league_measured(entries), width),
-        wrapped(league_sentence(entries), width),
-        _ranked(league_board(entries), width),
-        _commands(
-            f"prmcal leaderboard {folder} --table league --llm NAME", f"prmcal dashboard {folder}   # page League"
-        ),
-    ]
-    return "\n\n".join(paragraphs) + "\n"
+    commands = f"prmcal leaderboard {folder} --table league --llm NAME", f"prmcal dashboard {folder}   # page League"
+    sentences = wrapped(league_measured(entries), width), wrapped(league_sentence(entries), width)
+    return "\n\n".join([*sentences, _ranked(league_board(entries), width), _commands(*commands)]) + "\n"
 
 
 def _ranked(board: Board, width: int | None) -> str:

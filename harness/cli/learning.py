@@ -39,7 +39,6 @@ _LEGEND = (
     "arguments."
 )
 _REQUIREMENT = re.compile(r"([\w.-]+)[^;]*(?:; extra == [\"'](.+)[\"'])?")
-_DEVELOPMENT = "dev"
 _SENTENCE_END = re.compile(r"(?<=[a-z)\]])\. (?=[A-Z])|  ")
 
 
@@ -77,14 +76,12 @@ def render_plugins(kind: str | None, name: str | None = None) -> str:
     if kind is not None:
         rows = [[name, _about(kind, name), _source(kind, name)] for name in KINDS[kind].names()]
         return text_table([kind, "what it is", "source"], rows)
-    tables = [_listed(plugin_kind, list(registry.names())) for plugin_kind, registry in KINDS.items()]
+    tables = []
+    for plugin_kind, registry in KINDS.items():
+        names = tuple(registry.names())
+        about = tuple(_about(plugin_kind, plugin_name) for plugin_name in names)
+        tables.append(fit([Column(plugin_kind, names), Column("", about, text=True)]).text)
     return "\n\n".join([*tables, wrapped("Sources: prmcal list KIND. Arguments: prmcal list KIND NAME.")])
-
-
-def _listed(kind: str, names: list[str]) -> str:
-    """Return a line for each plugin of a kind, cut where the terminal ends."""
-    about = Column("", tuple(_about(kind, name) for name in names), text=True)
-    return fit([Column(kind, tuple(names)), about]).text
 
 
 def _about(kind: str, name: str) -> str:
@@ -224,7 +221,7 @@ def _packages() -> list[list[str]]:
     except metadata.PackageNotFoundError:  # a checkout that is not installed
         return [["prmcal", "not installed", ""]]
     matches = [match.groups(default="") for line in requirements if (match := _REQUIREMENT.fullmatch(line))]
-    return [[name, _version(name), extra] for name, extra in matches if extra != _DEVELOPMENT]
+    return [[name, _version(name), extra] for name, extra in matches if extra != "dev"]
 
 
 def _version(package: str) -> str:

@@ -49,57 +49,37 @@ LLMOption = Annotated[str | None, _cell_choice("LLM")]
 PRMOption = Annotated[str | None, _cell_choice("PRM")]
 CalibratorOption = Annotated[str | None, _cell_choice("calibrator")]
 _GRIDS = f"A grid file (YAML), or the name of a shipped grid: {', '.join(shipped_grids())}."
+_CELL = "A cell: its number in the leaderboard (12 or '#12'), its id, or a part of the id that no other cell has."
+_CELL_IN_USE = (
+    "A cell, by its number, its id or a part of it. One of the scaling leaderboard gives the strategy, by default "
+    "'learned stopping'. What is not named is the LLM that is right most often on the calibration questions, the PRM "
+    "whose scores tell right from wrong best there, and the calibrator that is first in the ranking."
+)
+_ALLOWED_HOSTS = (
+    "A further name by which the server is reached, such as that of a proxy; repeatable. Requests with other names in "
+    "their headers Host and Origin are refused. `*.example.com` stands for all names below."
+)
+_ONLY = (
+    "Run only what the cells with this llm, prm, calibrator, dataset or strategy need, such as llm=weak; repeatable. "
+    "Other cells stay as they are."
+)
+_WORKERS = "Number of worker processes, which share the GPUs evenly. Default: one for each GPU or core."
+_LABEL_FIELD = "The field that says whether a solution is right, or which step is the first wrong one."
 GridArgument = Annotated[str, argument("GRID", _GRIDS)]
 RunArgument = Annotated[Path, argument("DIR", "The output folder of a run.")]
 RunOption = Annotated[Path, option("DIR", "The output folder of a run.", "--dir")]
-CellArgument = Annotated[
-    str,
-    argument(
-        "CELL",
-        "A cell: its number in the leaderboard (12 or '#12'), its id, or a part of the id that no other cell has.",
-    ),
-]
-CellOption = Annotated[
-    str | None,
-    option(
-        "CELL",
-        "A cell, by its number, its id or a part of it. One of the scaling leaderboard gives the strategy, by "
-        "default 'learned stopping'. What is not named is the LLM that is right most often on the calibration "
-        "questions, the PRM whose scores tell right from wrong best there, and the calibrator that is first "
-        "in the ranking.",
-    ),
-]
+CellArgument = Annotated[str, argument("CELL", _CELL)]
+CellOption = Annotated[str | None, option("CELL", _CELL_IN_USE)]
 FormatOption = Annotated[str, option("FORMAT", "table, json or csv.", "--format")]
-AllowedHostsOption = Annotated[
-    list[str] | None,
-    option(
-        "NAME",
-        "A further name by which the server is reached, such as that of a proxy; repeatable. Requests with "
-        "other names in their headers Host and Origin are refused. `*.example.com` stands for all names "
-        "below.",
-    ),
-]
+AllowedHostsOption = Annotated[list[str] | None, option("NAME", _ALLOWED_HOSTS)]
 WideOption = Annotated[bool, typer.Option("--wide", help="Show all columns, however long the lines become.")]
 OutOption = Annotated[Path, option("DIR", "The output folder: artifacts and the database.")]
 PluginOption = Annotated[list[Path] | None, option("FILE", "A Python file that registers plugins; repeatable.")]
 LimitOption = Annotated[int | None, option("N", "Use only the first N questions of every data set.", min=1)]
-OnlyOption = Annotated[
-    list[str] | None,
-    option(
-        "KIND=NAME",
-        "Run only what the cells with this llm, prm, calibrator, dataset or strategy need, such as llm=weak; "
-        "repeatable. Other cells stay as they are.",
-    ),
-]
-WorkersOption = Annotated[
-    int | None,
-    option("N", "Number of worker processes, which share the GPUs evenly. Default: one for each GPU or core.", min=1),
-]
+OnlyOption = Annotated[list[str] | None, option("KIND=NAME", _ONLY)]
+WorkersOption = Annotated[int | None, option("N", _WORKERS, min=1)]
 QuestionFieldOption = Annotated[str | None, option("FIELD", "The field with the question.")]
-LabelFieldOption = Annotated[
-    str | None,
-    option("FIELD", "The field that says whether a solution is right, or which step is the first wrong one."),
-]
+LabelFieldOption = Annotated[str | None, option("FIELD", _LABEL_FIELD)]
 OnlyRecordsOption = Annotated[
     list[str] | None, option("KIND=NAME", "The llm, prm, dataset or split of a run, or FIELD=VALUE; repeatable.")
 ]

@@ -19,16 +19,9 @@ from prmcal.harness.cli.options import option
 from prmcal.harness.cli.run import lines_on_failures
 from prmcal.harness.execution.ending import FailureGroup, failed_cells, grouped, read_failures
 from prmcal.harness.execution.machine import default_workers, visible_gpus
-from prmcal.harness.jobs.parameters import (
-    ALL_GPUS,
-    FollowUpParameters,
-    GeneratingParameters,
-    GradingParameters,
-    ScoringParameters,
-)
+from prmcal.harness.jobs import parameters
 from prmcal.harness.planning import gpu_hours
 from prmcal.harness.planning.costs import CostModel, remaining_work, seconds_left
-from prmcal.harness.planning.gpu_hours import ModelCost, model_costs
 from prmcal.harness.planning.grid import GridSpec
 from prmcal.harness.planning.plan import Only, Plan
 from prmcal.harness.planning.planner import build_plan
@@ -75,7 +68,7 @@ def render_plan(grid: GridSpec, directory: Path | None, only: Only | None = None
     refs = (shard.ref for shard in whole_plan.shards())
     done = {} if directory is None else Store(directory).manifests(refs, verify=False)
     works = remaining_work(plan, done, CostModel(whole_plan, done))
-    models = model_costs(plan, done)
+    models = gpu_hours.model_costs(plan, done)
     workers = default_workers()
     rows = [
         [
@@ -105,7 +98,7 @@ def render_plan(grid: GridSpec, directory: Path | None, only: Only | None = None
         total += "\nThe time is not known yet: it is estimated from finished shards (--out DIR)."
     paragraphs = [text_table(head, rows), wrapped(total)]
     if models and len(known_seconds) < len(works):
-        paragraphs += [_models(models), wrapped(_wall_time(plan, models)), wrapped(gpu_hours.EXPLANATION)]
+        paragraphs += _gpu_hours(plan, models)
     if plan.repeated:
         repeated = counted(plan.repeated, "question")
         paragraphs.append(wrapped(f"{repeated} with a text that occurs before. It is sampled once."))
@@ -124,32 +117,27 @@ def render_plan(grid: GridSpec, directory: Path | None, only: Only | None = None
 def _left_in_words(plan: Plan, done: Collection[ArtifactRef]) -> str:
     """Say how many shards are sampled, scored and graded, in which users see what an edit of a grid costs."""
     unfinished = [shard.parameters for shard in plan.shards() if shard.ref not in done]
-    sampling, scoring, grading = (
-        sum(isinstance(work, kind) for work in unfinished)
-        for kind in (GeneratingParameters, ScoringParameters, GradingParameters)
-    )
-    follow_ups = sum(isinstance(work, FollowUpParameters) and work.answers is not None for work in unfinished)
+    kinds = parameters.GeneratingParameters, parameters.ScoringParameters, parameters.GradingParameters
+    sampling, scoring, grading = (sum(isinstance(work, kind) for work in unfinished) for kind in kinds)
+    follow_ups = sum(isinstance(work, parameters.FollowUpParameters) and bool(work.answers) for work in unfinished)
     text = f"Left: {counted(sampling - follow_ups, 'shard')} to sample, {scoring} to score, {grading} to grade."
     if follow_ups:
         text += f" {follow_ups} more sample only follow-ups that are missing where answers are read elsewhere."
     return text
 
 
-def _wall_time(plan: Plan, models: Sequence[ModelCost]) -> str:
-    """Say how long a run takes on the GPUs of this machine, or on as many as its largest model needs."""
-    gpus_of_shards = [shard.gpus for shard in plan.shards() if shard.gpus < ALL_GPUS]
-    gpus = max(1, len(visible_gpus()), *gpus_of_shards)
-    seconds = 3600 * sum(model.gpu_hours for model in models) / gpus
-    return f"On {counted(gpus, 'GPU')} the run takes at least {duration(seconds)}, if its models take the hours above."
-
-
-def _models(models: Sequence[ModelCost]) -> str:
+def _gpu_hours(plan: Plan, models: Sequence[gpu_hours.ModelCost]) -> list[str]:
+    """Say how long models compute, and a run on the GPUs of this machine or on as many as its largest model needs."""
     rows = [
         [model.name, f"{model.billions:g}", f"{model.tokens / 1e6:,.0f}", f"{model.gpu_hours:,.1f}"] for model in models
     ]
     tokens, hours = sum(model.tokens for model in models), sum(model.gpu_hours for model in models)
     rows.append(["all", "", f"{tokens / 1e6:,.0f}", f"{hours:,.1f}"])
-    return text_table(["model", "10^9 parameters", "10^6 tokens", "GPU-hours"], rows)
+    table = text_table(["model", "10^9 parameters", "10^6 tokens", "GPU-hours"], rows)
+    gpus_of_shards = [shard.gpus for shard in plan.shards() if shard.gpus < parameters.ALL_GPUS]
+    gpus = max(1, len(visible_gpus()), *gpus_of_shards)
+    wall_time = f"On {counted(gpus, 'GPU')} the run takes at least {duration(3600 * hours / gpus)}"
+    return [table, wrapped(f"{wall_time}, if its models take the hours above."), wrapped(gpu_hours.EXPLANATION)]
 
 
 _ADVICE = {
@@ -256,12 +244,7 @@ def read_status(directory: Path) -> tuple[dict[str, Any], tuple[FailureGroup, ..
 
 def _changed_graders(plan: Plan) -> list[str]:
     """Return in words which libraries of the graders have other versions now than when the plan was made."""
-    rules = {
-        shard.parameters.rules
-        for job in plan.jobs
-        for shard in job.shards[:1]
-        if isinstance(shard.parameters, GradingParameters)
-    }
+    rules = {job.shards[0].parameters.rules for job in plan.jobs_of(parameters.GradingParameters)}
     rules |= {str(grader.identity.get("rules", "")) for grader in plan.plugins.get("grader", ())}
     return sorted({change for rule in rules for change in library_changes(rule)})
 
@@ -276,7 +259,6 @@ def _text(run_status: dict[str, Any], failures: Sequence[FailureGroup]) -> str:
     head += f"({shards['done']:,} of {counted(shards['total'], 'shard')})"
     if state == "running" and run_status["seconds_left"] is not None:
         head += f", about {duration(run_status['seconds_left'])} left"
-    latest = f"Latest run started {run_status['started_at']}. Log: {run_status['log']}"
     rows = [
         [
             job["kind"].replace("_", " "),
@@ -286,13 +268,10 @@ def _text(run_status: dict[str, Any], failures: Sequence[FailureGroup]) -> str:
         ]
         for job in run_status["jobs"]
     ]
-    lines = [
-        wrapped(f"{head}."),
-        "",
-        text_table(["jobs", "shards", "done", "worker time left"], rows),
-        "",
-        wrapped(f"{cells['done']:,} of {counted(cells['total'], 'cell')} done, {cells['failed']:,} failed. {latest}"),
-    ]
+    table = text_table(["jobs", "shards", "done", "worker time left"], rows)
+    latest = f"Latest run started {run_status['started_at']}. Log: {run_status['log']}"
+    last = f"{cells['done']:,} of {counted(cells['total'], 'cell')} done, {cells['failed']:,} failed. {latest}"
+    lines = [wrapped(f"{head}."), "", table, "", wrapped(last)]
     if run_status["graders"]:
         changes = ", ".join(run_status["graders"])
         lines.append(wrapped(f"The next run grades again, since {changes}. It samples and scores nothing."))

@@ -20,7 +20,7 @@ from prmcal.harness.execution.ending import Ending, FailureGroup, RunSummary
 from prmcal.harness.execution.machine import default_workers
 from prmcal.harness.execution.run import run_grid
 from prmcal.harness.jobs.parameters import GeneratingParameters, ScoringParameters
-from prmcal.harness.planning.grid import GridSpec
+from prmcal.harness.planning.reading import grid_of
 from prmcal.harness.planning.saved import existing_plan, load_plugins_of
 from prmcal.harness.storage.folder import RunFolder
 from prmcal.harness.terminal import wrapped
@@ -30,6 +30,12 @@ _ENDINGS: dict[Ending, tuple[ExitCode, str]] = {
     "SIGTERM": (ExitCode.TERMINATED, "The run was ended by SIGTERM."),
     "SIGHUP": (ExitCode.HUNG_UP, "The run was ended by SIGHUP."),
 }
+_EXECUTOR = "Where the workers are: local (processes on this machine) or ray (on the nodes of a Ray cluster)."
+_ADDRESS = "The head node of the Ray cluster. Default: the cluster that runs on this machine, or a new one."
+_DROP_CELLS = (
+    "Delete finished cells that the grid no longer has, or that have changed and that --only leaves out. Without this "
+    "option, the run refuses to start if there are any."
+)
 
 
 def run(
@@ -38,29 +44,11 @@ def run(
     only: options.OnlyOption = None,
     limit: options.LimitOption = None,
     workers: options.WorkersOption = None,
-    executor: Annotated[
-        str,
-        option(
-            "NAME", "Where the workers are: local (processes on this machine) or ray (on the nodes of a Ray cluster)."
-        ),
-    ] = "local",
-    address: Annotated[
-        str | None,
-        option(
-            "HOST:PORT",
-            "The head node of the Ray cluster. Default: the cluster that runs on this machine, or a new one.",
-        ),
-    ] = None,
+    executor: Annotated[str, option("NAME", _EXECUTOR)] = "local",
+    address: Annotated[str | None, option("HOST:PORT", _ADDRESS)] = None,
     plugin: options.PluginOption = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print failures only.")] = False,
-    drop_cells: Annotated[
-        bool,
-        typer.Option(
-            "--drop-cells",
-            help="Delete finished cells that the grid no longer has, or that have changed and that --only leaves out. "
-            "Without this option, the run refuses to start if there are any.",
-        ),
-    ] = False,
+    drop_cells: Annotated[bool, typer.Option("--drop-cells", help=_DROP_CELLS)] = False,
 ) -> None:
     """Run a grid.
 
@@ -75,8 +63,7 @@ def run(
         count = workers or default_workers() if ray_executor is None else ray_executor.workers
         where = "" if ray_executor is None else f" on {counted(ray_executor.nodes, 'node')} of a cluster"
         if not quiet:
-            line = f"Running the grid '{spec.name}' in {out} with {counted(count, 'worker')}{where}."
-            tell(wrapped(line))
+            tell(wrapped(f"Running the grid '{spec.name}' in {out} with {counted(count, 'worker')}{where}."))
         summary = run_grid(
             spec,
             out,
@@ -87,22 +74,17 @@ def run(
             only=options.names_by_kind(only),
             drop_cells=drop_cells,
         )
-    _report(out, summary, quiet)
-    if summary.ending is not None:
-        raise typer.Exit(_ENDINGS[summary.ending][0])
-    raise typer.Exit(ExitCode.FAILED_CELLS if summary.failures else ExitCode.DONE)
-
-
-def _report(directory: Path, summary: RunSummary, quiet: bool) -> None:
-    """Say what was done, what failed, and what to do next."""
     if not quiet:
         tell(wrapped(_done(summary)))
     if summary.failures:
         tell("\n".join(lines_on_failures(summary.failures, summary.log)))
     if summary.ending is not None:
-        tell(_interruption(summary.ending))
-    elif not quiet:
-        tell(f"\n{_findings(directory)}")
+        code, event = _ENDINGS[summary.ending]
+        tell(f"{event} Finished work is kept. To continue, run the same command again.")
+        raise typer.Exit(code)
+    if not quiet:
+        tell(f"\n{_findings(out)}")
+    raise typer.Exit(ExitCode.FAILED_CELLS if summary.failures else ExitCode.DONE)
 
 
 def _cluster_settings(executor: str, address: str | None, workers: int | None) -> ClusterSettings | None:
@@ -113,11 +95,6 @@ def _cluster_settings(executor: str, address: str | None, workers: int | None) -
     if address is not None:
         raise PrmcalError("--address is for runs on a cluster. Add --executor ray.")
     return None
-
-
-def _interruption(ending: Ending) -> str:
-    """Say in one line what ended a run before its work was done, and how to continue."""
-    return f"{_ENDINGS[ending][1]} Finished work is kept. To continue, run the same command again."
 
 
 def _done(summary: RunSummary) -> str:
@@ -179,6 +156,8 @@ def grade(
     entry = {"name": grader_name, "plugin": grader, "arguments": _parsed(arguments)}
     folder = RunFolder(directory)
     record = folder.record()
+    if "grids" in record.grid:
+        raise PrmcalError(f"{directory} is a merge of different grids. Grade the run of each, and merge them again.")
     load_plugins_of(folder)
     plan = existing_plan(folder)
     selected_plan = plan.part(plan.cells_with(record.only))
@@ -190,7 +169,7 @@ def grade(
             f"The run in {directory} is not finished: {counted(unfinished, 'shard')} are left to sample or to score. "
             "Run its grid to the end, and grade it then."
         )
-    grid = GridSpec.model_validate(_with_grader(record.grid, entry))
+    grid = grid_of(_with_grader(record.grid, entry), "The grid with this grader")
     files = [Path(file) for file in record.plugin_files]
     summary = run_grid(grid, directory, workers or default_workers(), files, only=record.only)
     for finding in health(folder.results()):
@@ -219,11 +198,8 @@ def _with_grader(grid: dict[str, Any], entry: dict[str, Any]) -> dict[str, Any]:
         others = (grader for grader in other_graders if grader["name"] != entry["name"])
         return {**data, "graders": [first_grader, *others, entry]}
 
-    grid = {**grid, "parts": [_with_grader(grid_part, entry) for grid_part in grid.get("parts", ())]}
-    for place in ("calibration", "datasets"):
-        data = grid.get(place)
-        if isinstance(data, list):
-            grid[place] = [changed(dataset) for dataset in data]
-        elif data is not None:
-            grid[place] = changed(data)
-    return grid
+    parts = [
+        {**part, "calibration": changed(part["calibration"]), "datasets": list(map(changed, part["datasets"]))}
+        for part in (grid, *grid.get("parts", ()))
+    ]
+    return {**parts[0], "parts": parts[1:]}

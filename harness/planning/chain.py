@@ -109,17 +109,7 @@ class Chain:
             return self._published(llm, data, measured, spec.follow_ups)
         rollout = self.rollout(llm, data, self.blocks(trajectories, llm))
         grading = self._grading(llm, data)
-        graded = [
-            make_shard(
-                parameters.GradedParameters,
-                data.content,
-                {"rollout": [source.ref]},
-                data=source.parameters.data,
-                trajectories=source.parameters.trajectories,
-                **grading,
-            )
-            for source in rollout.shards
-        ]
+        graded = [_reader(parameters.GradedParameters, data, source, "rollout", **grading) for source in rollout.shards]
         graded_by = {shard.inputs["rollout"][0]: shard.ref for shard in graded}
         jobs = self._follow_ups(llm, data, spec, rollout, measured)
         chosen = {"most_prefixes": spec.most_prefixes, "first_prefixes": spec.first_prefixes}
@@ -141,17 +131,9 @@ class Chain:
         ]
         grades = self.add(make_job(rollout.labels, graded, [rollout]))
         for grader in data.other_graders:
+            model, fields = f"grader:{grader.name}" if grader.built.runs_model else "", {**grading, "grader": grader}
             verdicts = [
-                make_shard(
-                    parameters.VerdictParameters,
-                    data.content,
-                    {"graded": [source.ref]},
-                    f"grader:{grader.name}" if grader.built.runs_model else "",
-                    data=source.parameters.data,
-                    trajectories=source.parameters.trajectories,
-                    **{**grading, "grader": grader},
-                )
-                for source in graded
+                _reader(parameters.VerdictParameters, data, source, "graded", model, **fields) for source in graded
             ]
             self.add(make_job(rollout.labels, verdicts, [grades]))
         rates = self.add(make_job(rollout.labels, success, [grades, *jobs]))
@@ -247,15 +229,7 @@ class Chain:
         """Score all prefixes of all trajectories, or of the shards with the `first` ones."""
         rollout = sampled.rollout
         shards = [
-            make_shard(
-                parameters.ScoreParameters,
-                sampled.data.content,
-                {"rollout": [source.ref]},
-                f"prm:{prm.name}",
-                prm=prm,
-                data=source.parameters.data,
-                trajectories=source.parameters.trajectories,
-            )
+            _reader(parameters.ScoreParameters, sampled.data, source, "rollout", f"prm:{prm.name}", prm=prm)
             for source in rollout.shards
             if first is None or _first(source, first)
         ]
@@ -382,6 +356,14 @@ class Chain:
         )
         labels = replace(scored.labels, calibrator=calibrator.name)
         return self.add(make_job(labels, [shard], [*sources.values(), *inputs.values()]))
+
+
+def _reader(
+    kind: type[AnyParameters], data: GridQuestions, source: Shard[Any], role: str, resource: str = "", **fields: Any
+) -> Shard[AnyParameters]:
+    """Make the shard that reads the artifact of another one, in a role, and is about the same trajectories."""
+    same = {"data": source.parameters.data, "trajectories": source.parameters.trajectories}
+    return make_shard(kind, data.content, {role: [source.ref]}, resource, **same, **fields)
 
 
 def _first(source: Shard[parameters.RolloutParameters | parameters.ImportedParameters], measured: int) -> range:

@@ -16,14 +16,6 @@ _ENOUGH = 0.05
 """The share of all work that is finished before a time left is estimated. The first shards are small."""
 
 
-@dataclass
-class _Finished:
-    """Totals of finished shards. `work` is the completions that were expected of them, or else their sizes."""
-
-    work: float = 0.0
-    seconds: float = 0.0
-
-
 class CostModel:
     """The cost of the shards of a plan, learnt from finished ones.
 
@@ -37,7 +29,9 @@ class CostModel:
     def __init__(self, plan: Plan, done: Mapping[ArtifactRef, Manifest]) -> None:
         self._work = {shard.ref: completions(shard.parameters) or shard.size for shard in plan.shards()}
         self._runs_model = {shard.ref: bool(shard.resource) for shard in plan.shards()}
-        self._finished: dict[tuple[str, bool], _Finished] = defaultdict(_Finished)
+        # Totals of finished shards, by kind of job and by whether a model runs, and of all kinds by an empty name.
+        self._finished_work: dict[tuple[str, bool], float] = defaultdict(float)
+        self._finished_seconds: dict[tuple[str, bool], float] = defaultdict(float)
         self.spent = 0.0
         """Seconds of the finished shards."""
         for ref, manifest in done.items():
@@ -47,25 +41,23 @@ class CostModel:
         """Take a finished shard into account."""
         self.spent += manifest.seconds
         for kind in (ref.kind, ""):
-            total = self._finished[kind, self._runs_model[ref]]
-            total.work += self._work[ref]
-            total.seconds += manifest.seconds
+            self._finished_work[kind, self._runs_model[ref]] += self._work[ref]
+            self._finished_seconds[kind, self._runs_model[ref]] += manifest.seconds
 
     def seconds(self, shards: Iterable[Shard[parameters.Parameters]]) -> float | None:
         """Return the single-worker seconds for `shards`; None if one of them cannot be estimated yet."""
         total = 0.0
         for shard in shards:
-            seconds = self._seconds(shard.ref)
-            if seconds is None:
+            if (seconds := self._seconds(shard.ref)) is None:
                 return None
             total += seconds
         return total
 
     def _seconds(self, ref: ArtifactRef) -> float | None:
         runs_model = self._runs_model[ref]
-        for kind in (ref.kind, ""):
-            if (finished := self._finished.get((kind, runs_model))) is not None:
-                return self._work[ref] * finished.seconds / finished.work
+        for group in ((ref.kind, runs_model), ("", runs_model)):
+            if group in self._finished_work:
+                return self._work[ref] * self._finished_seconds[group] / self._finished_work[group]
         return None if runs_model else _SECONDS_WITHOUT_MODEL
 
 

@@ -103,10 +103,10 @@ def plan_problems(grid: GridSpec, plan: Plan, models: Collection[str] | None = N
         if data.name not in plan.absent
     }
     for kind, plugins in plan.plugins.items():
-        for plugin in (
-            plugins if models is None else (plugin for plugin in plugins if f"{kind}:{plugin.name}" in models)
-        ):
-            yield from plugin_problems(kind, plugin.name, plugin.built, asked_solutions(grid, questions, plugin.name))
+        for plugin in plugins:
+            if models is None or f"{kind}:{plugin.name}" in models:
+                solutions = asked_solutions(grid, questions, plugin.name)
+                yield from plugin_problems(kind, plugin.name, plugin.built, solutions)
 
 
 def pair_problems(plan: Plan, done: Collection[ArtifactRef] = ()) -> Iterator[Problem]:
@@ -115,22 +115,14 @@ def pair_problems(plan: Plan, done: Collection[ArtifactRef] = ()) -> Iterator[Pr
     See :meth:`prmcal.registry.contracts.calibrator.Calibrator.check_prm`. Fits that are `done` are not looked at.
     """
     prms = {prm.name: prm.built for prm in plan.plugins["prm"] if isinstance(prm.built, PRM)}
-    calibrators = {calibrator.name: calibrator.built for calibrator in plan.plugins["calibrator"]}
+    built = [(plugin.name, plugin.built) for plugin in plan.plugins["calibrator"]]
+    calibrators = {name: calibrator for name, calibrator in built if isinstance(calibrator, Calibrator)}
     fits = [job for job in plan.jobs_of(FitParameters) if not set(job.refs) <= set(done)]
     for name, prm in dict.fromkeys((job.labels.calibrator, job.labels.prm) for job in fits):
-        if error := _fit_error(name, calibrators[name], prms[prm]):
-            yield Problem("calibrator", name, error, prm)
-
-
-def _fit_error(name: str, calibrator: Plugin, prm: PRM) -> PrmcalError | None:
-    """Return why a calibrator cannot be fitted to a PRM, as far as it says."""
-    assert isinstance(calibrator, Calibrator)
-    try:
-        with plugin_guard("calibrator", name, "look at a PRM"):
-            try:
-                calibrator.check_prm(prm)
-            except PluginFailedError as error:
-                return error  # It needs no name of the plugin: a Problem has it.
-    except PrmcalError as error:
-        return error
-    return None
+        try:
+            with plugin_guard("calibrator", name, "look at a PRM"):
+                calibrators[name].check_prm(prms[prm])
+        except PrmcalError as error:
+            # The guard names the plugin, which a Problem does too.
+            cause = error.__cause__
+            yield Problem("calibrator", name, cause if isinstance(cause, PluginFailedError) else error, prm)

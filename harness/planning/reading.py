@@ -109,27 +109,21 @@ def _first_problem(error: ValidationError) -> str:
     message = problem["msg"].removeprefix("Value error, ")
     if not where:
         return f"{message}."
-    got = (
-        ""
-        if isinstance(problem.get("input"), (dict, list)) and problem["input"]
-        else f" Got {shown(problem.get('input'))}."
-    )
+    value = problem.get("input")
+    got = "" if isinstance(value, (dict, list)) and value else f" Got {shown(value)}."
     return f"'{where}': {message}.{got}"
 
 
 def _suggestion(location: tuple[int | str, ...]) -> str:
     model: Any = GridSpec
     for part in location[:-1]:
-        if isinstance(part, str) and hasattr(model, "model_fields") and part in model.model_fields:
-            model = _inner(model.model_fields[part].annotation)
+        if isinstance(part, str) and part in getattr(model, "model_fields", {}):
+            annotation = model.model_fields[part].annotation
+            # The entries of a list, or what is there besides None.
+            model = next(iter(getattr(annotation, "__args__", ())), annotation)
     key, fields = str(location[-1]), list(getattr(model, "model_fields", {}))
     beside = " What a plugin takes belongs under `arguments`." if "arguments" in fields else ""
     return meant(key, fields, f"Known keys: {', '.join(fields)}.{beside}")
-
-
-def _inner(annotation: Any) -> Any:
-    """Return the type of the entries of a list, the type that is not None, or the type itself."""
-    return next(iter(getattr(annotation, "__args__", ())), annotation)
 
 
 _ENTRIES = {

@@ -7,7 +7,7 @@ positions that follow each other are written as the first one and their number.
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, astuple, fields, replace
+from dataclasses import asdict, astuple, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,7 @@ from prmcal.registry.contracts.plugin import Plugin
 from prmcal.registry.messages import excerpt, message_of
 from prmcal.registry.plugins import load_plugin_file
 
+_OF_CELLS = ("leaderboard", "strategy", "target", "level", "source", "difference")
 _METRICS = TypeAdapter(dict[str, tuple[Metric, ...]])
 _reader = cache(TypeAdapter)
 
@@ -51,13 +52,24 @@ def is_saved_plan(directory: Path, grid: Mapping[str, Any], plan: Plan) -> bool:
 
 def _text_of(grid: Mapping[str, Any], plan: Plan) -> str:
     values: dict[str, tuple[int, Any]] = {}
+    numbers = {job: number for number, job in enumerate(plan.jobs)}
     content = {
         "grid": content_key(grid),
         "plugins": {kind: [plugin.data() for plugin in plugins] for kind, plugins in plan.plugins.items()},
-        "datasets": [_questions_data(data) for data in plan.datasets],
+        "datasets": [
+            {**asdict(replace(data, questions=())), "questions": list(map(astuple, data.questions))}
+            for data in plan.datasets
+        ],
         "metrics": [asdict(metric) for metric in plan.metrics],
-        "jobs": list(_jobs_data(plan, values)),
-        "cells": list(_cells_data(plan)),
+        "jobs": list(_jobs_data(plan, numbers, values)),
+        "cells": [
+            {
+                "labels": asdict(cell.labels),
+                "job": numbers[cell.job],
+                **{name: getattr(cell, name) for name in _OF_CELLS},
+            }
+            for cell in plan.cells
+        ],
         "values": [value for _, value in values.values()],
     }
     return json.dumps(content, separators=(",", ":")) + "\n"
@@ -103,14 +115,10 @@ def load_plugins_of(folder: RunFolder) -> None:
         load_plugin_file(Path(file), named=False)
 
 
-def _questions_data(data: PlannedQuestions) -> dict[str, Any]:
-    rows = [list(astuple(question)) for question in data.questions]
-    return {**{attribute.name: getattr(data, attribute.name) for attribute in fields(data)}, "questions": rows}
-
-
-def _jobs_data(plan: Plan, values: dict[str, tuple[int, Any]]) -> Iterator[dict[str, Any]]:
+def _jobs_data(
+    plan: Plan, numbers: Mapping[Job[parameters.Parameters], int], values: dict[str, tuple[int, Any]]
+) -> Iterator[dict[str, Any]]:
     """Yield the data of jobs. `values` gets what the identities of shards have, by its JSON: positions and values."""
-    numbers = {job: number for number, job in enumerate(plan.jobs)}
 
     def position(value: Any) -> int:
         number, _ = values.setdefault(json.dumps(value, sort_keys=True), (len(values), value))
@@ -141,19 +149,6 @@ def _jobs_data(plan: Plan, values: dict[str, tuple[int, Any]]) -> Iterator[dict[
             "version": first.version,
             "identity": list(first.identity),
             "identities": [[position(shard.identity[name]) for name in first.identity] for shard in job.shards],
-        }
-
-
-_OF_CELLS = ("leaderboard", "strategy", "target", "level", "source", "difference")
-
-
-def _cells_data(plan: Plan) -> Iterator[dict[str, Any]]:
-    numbers = {job: number for number, job in enumerate(plan.jobs)}
-    for cell in plan.cells:
-        yield {
-            "labels": asdict(cell.labels),
-            "job": numbers[cell.job],
-            **{name: getattr(cell, name) for name in _OF_CELLS},
         }
 
 
@@ -211,19 +206,15 @@ def _plan(content: Mapping[str, Any]) -> Plan:
         )
         for kind, plugins_of_kind in content["plugins"].items()
     }
-    datasets = tuple(
-        PlannedQuestions(**{**data, "questions": tuple(map(_question, data["questions"]))})
-        for data in content["datasets"]
-    )
+    datasets = []
+    for data in content["datasets"]:
+        questions = tuple(replace(Question(*row), options=tuple(row[-1])) for row in data["questions"])
+        datasets.append(PlannedQuestions(**{**data, "questions": questions}))
     with one_problem():
         metrics = _METRICS.validate_python({"metrics": content["metrics"]})["metrics"]
     if len({metric.name for metric in metrics}) < len(metrics):
         raise ValueError("it describes a metric twice")
-    return Plan(tuple(jobs), tuple(cells), plugins, datasets, metrics)
-
-
-def _question(row: Sequence[Any]) -> Question:
-    return replace(Question(*row), options=tuple(row[-1]))
+    return Plan(tuple(jobs), tuple(cells), plugins, tuple(datasets), metrics)
 
 
 def _shards(

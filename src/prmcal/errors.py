@@ -1,37 +1,8 @@
-"""Every error that prmcal raises on purpose.
-
-    PrmcalError                      one clear message for the user, exit code 2
-    ├── PluginError                  a plugin cannot be found, loaded or built
-    │   ├── UnknownPluginError       no such name ("did you mean ...?")
-    │   ├── DuplicatePluginError     the name is taken
-    │   ├── InvalidPluginError       it does not fulfil its contract, or its file does not load
-    │   └── InvalidArgumentsError    its constructor arguments are wrong
-    ├── PluginFailedError            a plugin could not work, for example with a checkpoint of another kind
-    │   ├── FaultyPluginError        its code raised, or returned something outside its contract
-    │   ├── ModelBrokenError         its model broke, and may work when it is loaded again
-    │   └── NoAnswerError            the server behind a plugin did not answer
-    ├── DataError                    a data set or an artifact cannot be read as it should be
-    ├── GridError                    the grid file is wrong
-    ├── RunError                     the output folder is locked, or belongs to another grid
-    ├── StorageError                 the disk is full or not writable
-    ├── ClusterError                 a cluster cannot be reached, or cannot run the grid
-    └── DatabaseError                a problem with the database
-        ├── MissingDatabaseError     there is no database file yet
-        ├── DamagedDatabaseError     the file is not a database of prmcal, or is broken
-        ├── DatabaseVersionError     it was written by another version of prmcal or DuckDB
-        ├── LockedDatabaseError      another program keeps the file open
-        ├── DatabaseStorageError     the disk is full or not writable
-        ├── LoadError                a Parquet file does not fit its table
-        ├── ArtifactError            an artifact beside the database is absent or unreadable
-        ├── IncomparableCellsError   two cells were not measured alike
-        └── UnknownCellError         no such cell ("did you mean ...?")
-
-Each message says what was wrong, where, and what to do about it.
-"""
+"""Every error that prmcal raises on purpose. Each message says what was wrong, where, and what to do about it."""
 
 
 class PrmcalError(Exception):
-    """A problem that the user can act on. The message is the whole explanation."""
+    """A problem that the user can act on. The message is the whole explanation. A command ends with exit code 2."""
 
 
 class PluginError(PrmcalError):
