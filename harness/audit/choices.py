@@ -79,14 +79,8 @@ def choices(scored: Scored) -> Choices | None:
     rows = [row(candidate, mean_of_questions(table.gains[candidate], -1.0)) for candidate in (0, *candidates)]
     (low, high), unselected = table.interval(best), mean_of_questions(table.gains[best], -1.0)
     gain = replace(unselected, low=min(low, unselected.low), high=max(high, unselected.high))
-    missing = [
-        why
-        for why, absent in (
-            ("votes (it has no answers)", answers is None),
-            ("best-of-n (it has no scores)", scores is None),
-        )
-        if absent
-    ]
+    missing = ["votes (it has no answers)"] if answers is None else []
+    missing += ["best-of-n (it has no scores)"] if scores is None else []
     p_value = table.p_value(best)
     return Choices(samples, len(correct), tuple(rows), row(best, gain), is_promised, p_value, tuple(missing))
 

@@ -201,10 +201,8 @@ def measure(scored: Scored) -> Measured:
         gain=gain,
         chosen=chosen,
         gains={name: over_folds(squared - (rewards_by[name] - rows.label) ** 2, rows, gain_interval) for name in names},
-        reliability={
-            "as they are": _bins(rows.reward, rows),
-            **({"calibrated": _bins(selected, rows)} if chosen else {}),
-        },
+        reliability={"as they are": _bins(rows.reward, rows)}
+        | ({"calibrated": _bins(selected, rows)} if chosen else {}),
         detection=detection(*detection_inputs) if scored.target == "first error" else (),
         prm_scores=prm_scores(*detection_inputs) if scored.target == "step" else (),
     )

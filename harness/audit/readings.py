@@ -97,14 +97,9 @@ def readings(scored: Scored) -> tuple[MeasuredReading, ...]:
             auc,
         )
 
+    areas = {name: area_within(table.assign(reward=table[name])) for name in READINGS}
     single = [
-        reading_of(
-            name,
-            squared[name],
-            after[name],
-            rows_of[name].reward - rows.label,
-            area_within(table.assign(reward=table[name])),
-        )
+        reading_of(name, squared[name], after[name], rows_of[name].reward - rows.label, areas[name])
         for name in READINGS
     ]
     return (*single, reading_of(CHOSEN, chosen_squares, on_top, errors, None))

@@ -50,27 +50,13 @@ def verdict(
 
     how_read = " ".join(scored.reading)
     if measured is None:
-        paragraphs = [
-            block([scored.alarm, *scored.doubts]),
-            block(advice(choices)),
-            block(_unknown(scored, choices)),
-            block([how_read]),
-        ]
-        return "\n\n".join(paragraph for paragraph in paragraphs if paragraph)
+        blocks = map(block, ([scored.alarm, *scored.doubts], advice(choices), _unknown(scored, choices), [how_read]))
+        return "\n\n".join(filter(None, blocks))
     table = text_table(["scores", "mean", "are right", "n"], fifths_table(scored, measured), width)
-    paragraphs = [
-        block([scored.alarm, *scored.doubts, *few(measured), *headlines(scored, measured), *advice(choices)]),
-        table,
-        block(
-            [
-                *(line.partition(" With ")[0] for line in sentences(readings) if line.startswith("Read ")),
-                *errors_found(measured),
-                *_unknown(scored, choices),
-                how_read,
-            ]
-        ),
-    ]
-    return "\n\n".join(paragraph for paragraph in paragraphs if paragraph)
+    above = [scored.alarm, *scored.doubts, *few(measured), *headlines(scored, measured), *advice(choices)]
+    better_reading = [line.partition(" With ")[0] for line in sentences(readings) if line.startswith("Read ")]
+    below = [*better_reading, *errors_found(measured), *_unknown(scored, choices), how_read]
+    return "\n\n".join(filter(None, [block(above), table, block(below)]))
 
 
 def few(measured: Measured) -> Iterator[str]:

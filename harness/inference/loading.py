@@ -80,18 +80,14 @@ def load(
     fit = best_fit(folder, plan, store, names)
     load_plugins_of(folder)
     llm_reference = next(planned.reference for planned in plan.plugins["llm"] if planned.name == fit.labels.llm)
-    samplings = [
-        job.shards[0].parameters.sampling
-        for job in plan.jobs_of(GeneratingParameters)
-        if job.labels.llm == fit.labels.llm
-    ]
+    sampling_jobs = [job for job in plan.jobs_of(GeneratingParameters) if job.labels.llm == fit.labels.llm]
     strategy, setting = _rule(plan, planned_cell)
     return CalibratedPRM(
         name=title or str(fit.labels),
         chosen_by="" if all(names.values()) else f"What was not named was chosen by this rule: {RULE}.",
         scorer=_scorer(plan, store, fit, llm_reference),
         llm=llm_reference,
-        sampling=samplings[0] if samplings else Sampling(),
+        sampling=sampling_jobs[0].shards[0].parameters.sampling if sampling_jobs else Sampling(),
         ways=_ways(plan, llm_reference),
         strategy=strategy,
         setting=setting,

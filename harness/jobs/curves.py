@@ -105,16 +105,11 @@ def compute_league(shard: Shard[LeagueParameters], context: Context) -> Output:
     # The other numbers are parts of these two, so only these are compared.
     results, replicates = metric_tables({None: metrics}, parameters.bootstrap, _COMPARED)
     results["rows"] = (results["questions"] * trajectories.correct.shape[1]).astype("int32")
+    smooth = {name: metric for name, metric in metrics.items() if isinstance(metric, league.SmoothStatistic)}
     return Output(
         {
             "results": results,
-            "question_results": trajectories.table(
-                {
-                    name: metric.linearised()
-                    for name, metric in metrics.items()
-                    if isinstance(metric, league.SmoothStatistic)
-                }
-            ),
+            "question_results": trajectories.table({name: metric.linearised() for name, metric in smooth.items()}),
             "replicates": replicates,
             "league_points": _league_points(curve, swept),
         }

@@ -88,11 +88,8 @@ class Parameters:
             if value is None:
                 continue
             if isinstance(value, QuestionSlice):
-                stored_fields |= {
-                    "dataset": plain_data(value.dataset),
-                    "split": value.split,
-                    "questions": plain_data(value.questions),
-                }
+                stored_fields |= {"dataset": plain_data(value.dataset), "split": value.split}
+                stored_fields["questions"] = plain_data(value.questions)
             else:
                 stored_fields[name] = plain_data(value)
         return stored_fields
@@ -357,10 +354,7 @@ KINDS_OF_JOBS: dict[str, tuple[type[Parameters], str]] = {
     cls.kind: (cls, module)
     for module, classes in {
         "rollout": (RolloutParameters, FollowUpParameters),
-        "grading": (
-            *(GradedParameters, VerdictParameters, SuccessParameters, GradedSearchParameters),
-            ImportedParameters,
-        ),
+        "grading": (GradedParameters, VerdictParameters, SuccessParameters, GradedSearchParameters, ImportedParameters),
         "score": (ScoreParameters,),
         "calibrators": (HiddenParameters, FitParameters, CalibratedParameters),
         "search": (SearchParameters,),

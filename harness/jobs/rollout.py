@@ -107,15 +107,9 @@ def compute_follow_ups(shard: Shard[FollowUpParameters], context: Context) -> Ou
     owners = [None if prefix.step else prefix.trajectory for prefix in ordered]
     drawn = drawing.draw(list(zip(texts, owners, strict=True)))
     rows = [
-        {
-            "question_id": prefix.question_id,
-            "prefix": prefix.key,
-            "number": number,
-            **asdict(completion),
-            REQUEST: request,
-        }
+        {"question_id": prefix.question_id, "prefix": prefix.key, "number": number, **asdict(text), REQUEST: request}
         for prefix, (request, completions) in zip(ordered, drawn, strict=True)
-        for number, completion in zip(block, completions, strict=True)
+        for number, text in zip(block, completions, strict=True)
     ]
     columns = ["question_id", "prefix", "number", *_TYPES]
     table = pd.DataFrame(rows, columns=columns).astype({"number": "int32", **_TYPES})
@@ -156,14 +150,8 @@ def chosen_prefixes(steps: int, most_prefixes: int | None, first_prefixes: int |
     return [(2 * number * steps + gaps) // (2 * gaps) for number in range(most_prefixes)]
 
 
-_TYPES = {
-    "text": "str",
-    "tokens": "int32",
-    "prompt_tokens": "int32",
-    "finish_reason": "str",
-    "correct": "boolean",
-    REQUEST: "str",
-}
+_TYPES = {"text": "str", "tokens": "int32", "prompt_tokens": "int32", "finish_reason": "str"}
+_TYPES |= {"correct": "boolean", REQUEST: "str"}
 
 
 class Drawing:

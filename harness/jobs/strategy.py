@@ -97,11 +97,8 @@ def _costs(
         per_sample["prm_tokens"] = pools.scored_tokens(shard, context, trajectories)
     elif "calibrated" not in shard.inputs:
         per_sample["prm_tokens"] = np.zeros(len(trajectories.question_ids))
-    costs = {
-        name: _tokens(trajectories, answered, tokens)
-        for name, tokens in per_sample.items()
-        if np.isfinite(tokens).all()
-    }
+    reported = {name: tokens for name, tokens in per_sample.items() if np.isfinite(tokens).all()}
+    costs = {name: _tokens(trajectories, answered, tokens) for name, tokens in reported.items()}
     if np.isfinite(trajectories.prompt_tokens).all():
         costs["prefill_tokens"] = mean_of(trajectories, trajectories.prompt_tokens, skewed_interval)
     return costs

@@ -101,11 +101,7 @@ def _check_record(record: RunRecord) -> None:
 class _Parts:
     """The parts of a plan. They are checked again, because what is read can have values of other types."""
 
-    __pydantic_config__: ClassVar[Any] = {
-        "arbitrary_types_allowed": True,
-        "revalidate_instances": "always",
-        "strict": True,
-    }
+    __pydantic_config__: ClassVar = {"arbitrary_types_allowed": True, "revalidate_instances": "always", "strict": True}
     cells: tuple[Cell, ...]
     plugins: Mapping[str, tuple[PlannedPlugin[Any], ...]]
     datasets: list[PlannedQuestions]
