@@ -246,16 +246,9 @@ def run(
     directory = Path(out)
     with ExitStack() as stack:
         executor = stack.enter_context(RayExecutor(directory, files, cluster)) if cluster else None
-        summary = run_grid(
-            spec,
-            directory,
-            executor.workers if executor is not None else workers or default_workers(),
-            files,
-            executor,
-            stream=sys.stderr if progress else io.StringIO(),
-            only=_listed(only or {}),
-            drop_cells=drop_cells,
-        )
+        count = executor.workers if executor is not None else workers or default_workers()
+        stream, names = sys.stderr if progress else io.StringIO(), _listed(only or {})
+        summary = run_grid(spec, directory, count, files, executor, stream=stream, only=names, drop_cells=drop_cells)
     if summary.ending in ("SIGINT", "SIGTERM", "SIGHUP"):
         signal.raise_signal(signal.Signals[summary.ending])
     return open_run(directory)

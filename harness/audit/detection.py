@@ -159,8 +159,5 @@ def detection(
         scores = [_F1(row[in_others], wrong[in_others], steps.question[in_others]).value() for row in hits]
         tuned[~in_others] = hits[int(np.argmax(scores)), ~in_others]
     ways[f"threshold tuned on {'other subsets' if has_subsets else 'the other half'}"] = tuned
-    return tuple(
-        Detection(f1.value, f1.low, f1.high, way, f1.rows)
-        for way, way_hits in ways.items()
-        for f1 in [estimate(_F1(way_hits, wrong, steps.question), bootstrap)]
-    )
+    f1_of = {way: estimate(_F1(way_hits, wrong, steps.question), bootstrap) for way, way_hits in ways.items()}
+    return tuple(Detection(f1.value, f1.low, f1.high, way, f1.rows) for way, f1 in f1_of.items())

@@ -64,16 +64,8 @@ def run(
         where = "" if ray_executor is None else f" on {counted(ray_executor.nodes, 'node')} of a cluster"
         if not quiet:
             tell(wrapped(f"Running the grid '{spec.name}' in {out} with {counted(count, 'worker')}{where}."))
-        summary = run_grid(
-            spec,
-            out,
-            count,
-            files,
-            ray_executor,
-            stream=io.StringIO() if quiet else None,
-            only=options.names_by_kind(only),
-            drop_cells=drop_cells,
-        )
+        stream, names = io.StringIO() if quiet else None, options.names_by_kind(only)
+        summary = run_grid(spec, out, count, files, ray_executor, stream=stream, only=names, drop_cells=drop_cells)
     if not quiet:
         tell(wrapped(_done(summary)))
     if summary.failures:

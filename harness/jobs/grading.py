@@ -221,10 +221,9 @@ def graded_by(context: Context, reference: PluginReference, requests: Sequence[G
         grades = context.grader(reference).grade(requests)
         require_length(grades, len(requests), "graded solutions")
         for grade in grades:
-            require(
-                isinstance(grade, Graded) and grade.verdict in get_args(Verdict),
-                f"it must return Graded objects with a verdict ({', '.join(get_args(Verdict))}). Got {shown(grade)}.",
-            )
+            is_graded = isinstance(grade, Graded) and grade.verdict in get_args(Verdict)
+            verdicts = ", ".join(get_args(Verdict))
+            require(is_graded, f"it must return Graded objects with a verdict ({verdicts}). Got {shown(grade)}.")
     return grades
 
 

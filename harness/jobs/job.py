@@ -77,14 +77,8 @@ class Shard(Generic[P_co]):
 
 def shard_key(kind: str, version: int, identity: Mapping[str, Any], inputs: Mapping[str, Sequence[ArtifactRef]]) -> str:
     """Return the key of a shard, which follows from its kind, the version of this kind, its identity and its inputs."""
-    return content_key(
-        {
-            "kind": kind,
-            "version": version,
-            "identity": identity,
-            "inputs": {role: [ref.key for ref in refs] for role, refs in inputs.items()},
-        }
-    )
+    keys = {role: [ref.key for ref in refs] for role, refs in inputs.items()}
+    return content_key({"kind": kind, "version": version, "identity": identity, "inputs": keys})
 
 
 def job_key(refs: Sequence[ArtifactRef]) -> str:

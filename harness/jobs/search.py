@@ -196,14 +196,10 @@ class BeamSearch:
         with plugin_guard("calibrator", "of the search", "predict"):  # It may use the model of the PRM.
             medians, rewards = self.calibrate(prefixes, logits)
         ranked_by = medians if self.strategy.rank == "calibrated" else expit(logits)
-        values = iter(zip(ranked_by, rewards, logits, strict=True))
-        scores = [{steps: next(values) for steps in of_question} for of_question in distinct]
+        rows = iter(pd.DataFrame({"ranked_by": ranked_by, "reward": rewards, "logit": logits}).to_dict("records"))
+        scores = [{steps: next(rows) for steps in of_question} for of_question in distinct]
         return [
-            [
-                replace(beam, ranked_by=float(by), reward=float(reward), logit=float(logit))
-                for beam in beams
-                for by, reward, logit in [of_question[beam.steps]]
-            ]
+            [replace(beam, **of_question[beam.steps]) for beam in beams]
             for beams, of_question in zip(candidates, scores, strict=True)
         ]
 

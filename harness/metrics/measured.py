@@ -49,14 +49,8 @@ def reliability_bins(rows: PrefixRows, bins: int = 10) -> pd.DataFrame:
             successes[present, index], counts[present, index], rows.question_ids[present], intervals.bounded_interval
         ).interval()
     filled = np.where(count > 0, count, np.nan)
-    return _bins_table(
-        edges,
-        count,
-        mean_reward=totals(rows.reward).sum(axis=0) / filled,
-        mean_success=successes.sum(axis=0) / filled,
-        low=low,
-        high=high,
-    )
+    mean_reward, mean_success = (sums.sum(axis=0) / filled for sums in (totals(rows.reward), successes))
+    return _bins_table(edges, count, mean_reward=mean_reward, mean_success=mean_success, low=low, high=high)
 
 
 def signed_error_bins(rows: PrefixRows, bins: int = 20) -> pd.DataFrame:
