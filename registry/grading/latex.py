@@ -66,16 +66,21 @@ def spelled(text: str, beside_number: bool = False) -> Spelled:
         text, name = equation.groups()
     text = text.strip()
     letter = PATTERNS["letter in parentheses"].fullmatch(text)
-    text = _vector(letter[1] if letter else text)
-    base = 0
+    text, words, base = _number_in_base(_vector(letter[1] if letter else text), words)
+    return Spelled(name.replace(" ", ""), _in_mathematics(text) or text, words, condition, parameter, base, claims)
+
+
+def _number_in_base(text: str, words: Words) -> tuple[str, Words, int]:
+    """Return the residue in a text such as 10 mod 7, or the digits and the base of one such as 101 in base two."""
     if residue := PATTERNS["residue"].fullmatch(text):
         value, modulus = map(int, residue.groups())
-        text, words = str(value % modulus if modulus else value), Words(((f"mod {modulus}", 1),))
-    elif number := PATTERNS["base"].fullmatch(text):
-        base = _BASES.index(number[2]) + 2 if number[2] in _BASES else int(number[2]) if number[2].isdigit() else 0
-        base = base if 2 <= base <= 36 and all(int(digit, 36) < base for digit in number[1].strip("-")) else 0
-        text = number[1] if base else text
-    return Spelled(name.replace(" ", ""), _in_mathematics(text) or text, words, condition, parameter, base, claims)
+        return str(value % modulus if modulus else value), Words(((f"mod {modulus}", 1),)), 0
+    number = PATTERNS["base"].fullmatch(text)
+    if not number:
+        return text, words, 0
+    base = _BASES.index(number[2]) + 2 if number[2] in _BASES else int(number[2]) if number[2].isdigit() else 0
+    is_base = 2 <= base <= 36 and all(int(digit, 36) < base for digit in number[1].strip("-"))
+    return (number[1], words, base) if is_base else (text, words, 0)
 
 
 def _in_mathematics(text: str) -> str:
