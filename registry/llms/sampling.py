@@ -1,5 +1,6 @@
 """Sample from a transformers model in batches, whose rows may share prompts."""
 
+import inspect
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
@@ -163,7 +164,9 @@ class _Memory:
 
     def next_logits(self, ids: Tensor, places: Tensor) -> Tensor:
         """Append the tokens `ids` (rows, tokens) to the cache, and return the next logits (rows, vocabulary)."""
-        how: dict[str, Any] = {"past_key_values": self.cache, "use_cache": True, "logits_to_keep": 1}
+        # Models of transformers 5.24 and later have another name for it.
+        name = "cache" if "cache" in inspect.signature(type(self.model).forward).parameters else "past_key_values"
+        how: dict[str, Any] = {name: self.cache, "use_cache": True, "logits_to_keep": 1}
         if self.prompts is not None:
             how["shared_prompts"] = self.prompts
         elif self.mask is not None:

@@ -218,6 +218,9 @@ def _not_on_hub(checkpoint: str, error: Exception) -> InvalidArgumentsError:
     )
 
 
+_DATE_CALL = re.compile(r"strftime_now\(\s*(['\"])(.*?)\1\s*\)")
+
+
 def pinned_date(form: str) -> str:
     """Write the date that every template takes for today, in a format of ``strftime``."""
     return _TODAY.strftime(form)
@@ -234,7 +237,9 @@ def chat_text(tokenizer: PreTrainedTokenizerBase, messages: Sequence[Message], *
 
     try:
         chat = [dict(message) for message in messages]
-        options = {"tokenize": False, "add_generation_prompt": generating, "strftime_now": pinned_date}
+        # Later versions of transformers pass no functions to a template, such as another strftime_now.
+        template = _DATE_CALL.sub(lambda call: repr(pinned_date(call[2])), tokenizer.get_chat_template())
+        options = {"tokenize": False, "add_generation_prompt": generating, "chat_template": template}
         return str(tokenizer.apply_chat_template(chat, **options))
     except TemplateError as error:
         raise PluginFailedError(
