@@ -142,9 +142,9 @@ def page(compared_rows: list[RuleComparison]) -> str:
     return "\n".join(lines)
 
 
-def _standing(of_rule: list[RuleComparison]) -> tuple[float, float]:
+def _standing(of_rule: list[RuleComparison]) -> tuple[int, float]:
     won, lost = (sum(row.outcome == outcome for row in of_rule) for outcome in ("won", "lost"))
-    return (lost - won) / len(of_rule), -float(np.mean([row.difference.value for row in of_rule]))
+    return lost - won, -float(np.mean([row.difference.value for row in of_rule]))
 
 
 def main() -> None:
