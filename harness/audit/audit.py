@@ -245,14 +245,10 @@ def _drawings(tables: Mapping[str, pd.DataFrame]) -> dict[str, tuple[Figure, Any
 
 def _contents(audited: Audit, directory: str | None) -> dict[str, Any]:
     scored, measured, choices, tables = audited.scored, audited._measured, audited.choices, audited.tables
-    drawings = _drawings(tables)
+    drawings, headlines = _drawings(tables), verdict.headlines(scored, measured) if measured else ()
     return {
         "source": audited.source,
-        "verdict": [
-            *(verdict.headlines(scored, measured) if measured else []),
-            *sentences(audited.readings),
-            *verdict.advice(choices),
-        ],
+        "verdict": [*headlines, *sentences(audited.readings), *verdict.advice(choices)],
         "reading": scored.reading,
         "warnings": [*filter(None, [scored.alarm]), *scored.doubts, *(verdict.few(measured) if measured else [])],
         "errors": f"Brier score {quantity(measured.brier)}. {' '.join(verdict.errors_found(measured))}".rstrip()

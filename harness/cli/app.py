@@ -44,10 +44,7 @@ _SENTENCES = {name: sentence for group in COMMANDS.values() for name, (_, senten
 
 
 class ExitCode(IntEnum):
-    """The end of a command.
-
-    Python itself ends with 1 after an error that prmcal does not expect.
-    """
+    """The end of a command. Python itself ends with 1 after an error that prmcal does not expect."""
 
     DONE = 0
     """Everything was done."""

@@ -135,10 +135,8 @@ def render_comparison(
     if output_format == "csv":
         return options.exported(comparison.table, output_format)
     numbers = numbered(published)
-    cells = [
-        f"{side}  {cell_number(numbers[row['cell_id']])} {row['cell_id']}"
-        for side, row in (("A", comparison.a), ("B", comparison.b))
-    ]
+    cell_ids = {"A": comparison.a["cell_id"], "B": comparison.b["cell_id"]}
+    cells = [f"{side}  {cell_number(numbers[cell_id])} {cell_id}" for side, cell_id in cell_ids.items()]
     narrow = (terminal_width() if width is None else width) < _ROOM_FOR_BOTH_INTERVALS
     board, questions = comparison_board(comparison, narrow=narrow), questions_board(comparison)
     # The metrics that count terminal prefixes are the last ones, if there are any.

@@ -170,13 +170,10 @@ class Inspection:
             if "failed to import" in why:
                 why = f"it has no prmcal {prmcal.__version__}. Install the same versions there"
             return f"The node {node.name} cannot be used: {why}."
-        other_versions = ", ".join(
-            f"{name} {versions.get(name)} instead of {version}"
-            for name, version in self._versions.items()
-            if versions.get(name) != version
-        )
-        text = f"The node {node.name} has other versions: {other_versions}. Install the same there."
-        return text if other_versions else ""
+        pairs = {name: (versions.get(name), version) for name, version in self._versions.items()}
+        differing = [f"{name} {there} instead of {here}" for name, (there, here) in pairs.items() if there != here]
+        text = f"The node {node.name} has other versions: {', '.join(differing)}. Install the same there."
+        return text if differing else ""
 
 
 def cause_of(error: BaseException) -> str:
@@ -297,10 +294,7 @@ class Census:
         return self.refuse(node, f"Workers cannot start on the node {name} ({reason}).")
 
     def refuse(self, node: str, why: str) -> list[Notice]:
-        """Use a node no longer. `why` is a sentence.
-
-        Raises a ClusterError if it was the only node.
-        """
+        """Use a node no longer. `why` is a sentence. Raises a ClusterError if it was the only node."""
         if self.usable.pop(node, None) is None:
             return []
         self._refused.add(node)

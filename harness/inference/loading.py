@@ -140,12 +140,8 @@ def calibration_pool(plan: Plan, store: Store, fit: Shard[FitParameters], reads:
     scores = fit.inputs["score"]
     scoring_shards = [shard for shard in plan.shards() if shard.ref in scores]
     rollouts = tuple(dict.fromkeys(ref for shard in scoring_shards for ref in shard.inputs["rollout"]))
-    graded_refs = Refs(
-        shard.ref
-        for job in plan.jobs_of(GradedParameters)
-        for shard in job.shards
-        if shard.inputs["rollout"][0] in rollouts
-    )
+    grading_shards = [shard for job in plan.jobs_of(GradedParameters) for shard in job.shards]
+    graded_refs = Refs(shard.ref for shard in grading_shards if shard.inputs["rollout"][0] in rollouts)
     inputs = {f"{TUNING}graded": graded_refs, f"{TUNING}score": scores}
     shard: Shard[Parameters] = Shard(fit.ref, fit.parameters, inputs)
     return tuning_pool(shard, Context(store), reads, None)

@@ -213,10 +213,7 @@ class _Grading:
 
 
 def graded_by(context: Context, reference: PluginReference, requests: Sequence[GradingRequest]) -> list[Graded]:
-    """Return what a grader says of some solutions.
-
-    Raises a FaultyPluginError if it breaks its contract.
-    """
+    """Return what a grader says of some solutions. Raises a FaultyPluginError if it breaks its contract."""
     with plugin_guard("grader", reference.name, "grade"):
         grades = context.grader(reference).grade(requests)
         require_length(grades, len(requests), "graded solutions")

@@ -33,10 +33,7 @@ _MEMORY = 2**33
 
 
 def check_tables(paths: Sequence[Path]) -> None:
-    """Check that Parquet files can be read within the limits.
-
-    Raises a DataError with the first problem.
-    """
+    """Check that Parquet files can be read within the limits. Raises a DataError with the first problem."""
     if not paths:
         return
     with starting_with({}), ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), _limit_memory) as pool:

@@ -64,10 +64,7 @@ class ReportFolder:
 
 
 def replace_folder(fresh: Path, target: Path) -> None:
-    """Put a folder in the place of another one, which is deleted, or of none.
-
-    If this fails, the other one stays.
-    """
+    """Put a folder in the place of another one, which is deleted, or of none. If this fails, the other one stays."""
     old = target.with_name(f".{target.name}.{os.getpid()}.old")
     try:
         if target.exists() and not _exchanged(fresh, target):
