@@ -49,6 +49,7 @@ GRID: dict[str, Any] = {
         "questions": 12,
         "trajectories": 2,
         "follow_ups": 2,
+        "graders": ["default", "exact"],
     },
     "datasets": [{"name": "nano-math", "split": "test", "questions": 4}],
     "sampling": {"temperature": 1.0, "top_p": 1.0, "max_tokens": 256},

@@ -10,16 +10,9 @@ from typing import Annotated, Any
 import typer
 
 from prmcal.errors import DataError, PrmcalError
+from prmcal.harness.cli import options
 from prmcal.harness.cli.app import ExitCode
-from prmcal.harness.cli.options import (
-    LabelFieldOption,
-    OnlyRecordsOption,
-    QuestionFieldOption,
-    argument,
-    names_by_kind,
-    one_of,
-    option,
-)
+from prmcal.harness.cli.options import argument, names_by_kind, one_of, option
 from prmcal.harness.terminal import text_table, wrapped
 
 _FILES = "Scored solutions, or the folder of a run. The last of several files can have the scores of the others."
@@ -35,11 +28,11 @@ _SCORED_FILES = "Files with scores of the same scorer, as the audit takes them. 
 
 def audit(
     files: Annotated[list[Path], argument("FILE...", _FILES)],
-    question: QuestionFieldOption = None,
+    question: options.QuestionFieldOption = None,
     score: Annotated[
         list[str] | None, option("FIELD", "The field with the scores; repeatable, which compares them.")
     ] = None,
-    label: LabelFieldOption = None,
+    label: options.LabelFieldOption = None,
     answer: Annotated[
         str | None, option("FIELD", "The field with the answer of a solution, which is graded against --truth.")
     ] = None,
@@ -47,7 +40,7 @@ def audit(
     scale: Annotated[str | None, option("SCALE", _SCALE, "--as")] = None,
     reverse: Annotated[bool, typer.Option("--reverse", help="A smaller score is better.")] = False,
     by: Annotated[str | None, option("FIELD", _BY)] = None,
-    only: OnlyRecordsOption = None,
+    only: options.OnlyRecordsOption = None,
     against: Annotated[Path | None, option("DIR", _AGAINST)] = None,
     out: Annotated[
         Path | None, option("DIR", "Write report.html, its diagrams, audit.json and the calibrator here.")
@@ -153,9 +146,9 @@ def train_prm(
     ],
     model: Annotated[str, option("CHECKPOINT", "A language model: a folder, a GGUF file or a hub id.")],
     out: Annotated[Path, option("FOLDER", "The new folder of the checkpoint.")],
-    question: QuestionFieldOption = None,
-    label: LabelFieldOption = None,
-    only: OnlyRecordsOption = None,
+    question: options.QuestionFieldOption = None,
+    label: options.LabelFieldOption = None,
+    only: options.OnlyRecordsOption = None,
 ) -> None:
     """Train a PRM: fit a value head to a language model.
 
@@ -194,9 +187,9 @@ def pools(
         str | None, option("TEXT", "Where the solutions come from: an address, a path and a commit.")
     ] = None,
     licence: Annotated[str | None, option("SPDX", "The licence of the source.")] = None,
-    question: QuestionFieldOption = None,
+    question: options.QuestionFieldOption = None,
     score: Annotated[str | None, option("FIELD", "The field with the scores; repeatable, which compares them.")] = None,
-    label: LabelFieldOption = None,
+    label: options.LabelFieldOption = None,
 ) -> None:
     """List pools of recorded samples, or make one.
 

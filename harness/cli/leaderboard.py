@@ -18,19 +18,11 @@ from prmcal.db.overview.competition import of_calibrators
 from prmcal.db.overview.query import league, league_frame, overview, ranking_frame
 from prmcal.db.overview.types import League, Overview
 from prmcal.db.queries.leaderboard import leaderboard as cells_of
+from prmcal.db.text import overview as texts
 from prmcal.db.text.answer import answer, cautions, extent, winner
 from prmcal.db.text.bars import bars
 from prmcal.db.text.board import Board, Column, leaderboard_board
 from prmcal.db.text.formats import LEADERBOARDS
-from prmcal.db.text.overview import (
-    cards,
-    league_board,
-    league_measured,
-    league_sentence,
-    measured,
-    ranking_board,
-    tiles,
-)
 from prmcal.errors import PrmcalError
 from prmcal.harness.cli import options
 from prmcal.harness.cli.options import option
@@ -118,7 +110,7 @@ def overview_text(ranking: Overview, directory: Path, width: int | None = None) 
         notes.append(f"Caution: {', '.join(titles)}.")
     paragraphs = [
         wrapped(f"{answer(ranking)} ({extent(ranking)})", width),
-        _titled([(tile.title, tile.figure, tile.detail) for tile in cards(ranking)], width),
+        _titled([(tile.title, tile.figure, tile.detail) for tile in texts.cards(ranking)], width),
         fit(bars(ranking), width).text if ranking.ranking else "",
         wrapped(" ".join(notes), width),
         f"Next: prmcal leaderboard {folder} --explain\n      prmcal dashboard {folder}",
@@ -130,9 +122,9 @@ def explained_text(ranking: Overview, directory: Path, width: int | None = None)
     """Return the overview in full: what was measured, the findings in words, and the ranking with all that is known."""
     folder = shlex.quote(str(directory))
     paragraphs = [
-        wrapped(measured(ranking), width),
-        _titled([(tile.title, tile.figure, tile.detail) for tile in tiles(ranking)], width),
-        _ranked(ranking_board(ranking), width) if ranking.ranking else "",
+        wrapped(texts.measured(ranking), width),
+        _titled([(tile.title, tile.figure, tile.detail) for tile in texts.tiles(ranking)], width),
+        _ranked(texts.ranking_board(ranking), width) if ranking.ranking else "",
         _commands(
             f"prmcal leaderboard {folder} --table calibration   # or scaling, league",
             *_comparison(ranking, folder),
@@ -157,11 +149,11 @@ def _league_text(entries: League, directory: Path, width: int | None) -> str:
     """Return the league of a run."""
     if not entries.rows:
         nothing = "There are no such cells. Add 'league: true' to the grid file if it has no league."
-        return wrapped(league_measured(entries) if any(entries.counts.values()) else nothing, width) + "\n"
+        return wrapped(texts.league_measured(entries) if any(entries.counts.values()) else nothing, width) + "\n"
     folder = shlex.quote(str(directory))
     commands = f"prmcal leaderboard {folder} --table league --llm NAME", f"prmcal dashboard {folder}   # page League"
-    sentences = wrapped(league_measured(entries), width), wrapped(league_sentence(entries), width)
-    return "\n\n".join([*sentences, _ranked(league_board(entries), width), _commands(*commands)]) + "\n"
+    sentences = wrapped(texts.league_measured(entries), width), wrapped(texts.league_sentence(entries), width)
+    return "\n\n".join([*sentences, _ranked(texts.league_board(entries), width), _commands(*commands)]) + "\n"
 
 
 def _ranked(board: Board, width: int | None) -> str:

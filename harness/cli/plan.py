@@ -186,7 +186,9 @@ def read_status(directory: Path) -> tuple[dict[str, Any], tuple[FailureGroup, ..
     waiting_shards = [shard for shard in unfinished if shard.ref in selected_refs and shard.ref.key not in failures]
     remaining_seconds = seconds_left(waiting_shards, cost, record.workers)
     log = directory / LOG_FILE
-    running = folder.running()
+    running, shards_left = folder.running(), len(unfinished) - failed_shards
+    done_cells, count = len(finished_cells), len(plan.cells)
+    pending_cells = count - done_cells - len(cells_failed)
     if running:
         state = "running"
     elif not unfinished:
@@ -206,18 +208,8 @@ def read_status(directory: Path) -> tuple[dict[str, Any], tuple[FailureGroup, ..
         "workers": record.workers,
         "seconds_left": None if remaining_seconds is None else round(remaining_seconds, 1),
         "log": str(log),
-        "shards": {
-            "total": len(done) + len(unfinished),
-            "done": len(done),
-            "failed": failed_shards,
-            "left": len(unfinished) - failed_shards,
-        },
-        "cells": {
-            "total": len(plan.cells),
-            "done": len(finished_cells),
-            "failed": len(cells_failed),
-            "pending": len(plan.cells) - len(finished_cells) - len(cells_failed),
-        },
+        "shards": {"total": len(plan.shards()), "done": len(done), "failed": failed_shards, "left": shards_left},
+        "cells": {"total": count, "done": done_cells, "failed": len(cells_failed), "pending": pending_cells},
         "jobs": [
             {
                 "kind": work.kind,

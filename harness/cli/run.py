@@ -161,7 +161,7 @@ def grade(
             f"The run in {directory} is not finished: {counted(unfinished, 'shard')} are left to sample or to score. "
             "Run its grid to the end, and grade it then."
         )
-    grid = grid_of(_with_grader(record.grid, entry), "The grid with this grader")
+    grid = grid_of(with_grader(record.grid, entry), "The grid with this grader")
     files = [Path(file) for file in record.plugin_files]
     summary = run_grid(grid, directory, workers or default_workers(), files, only=record.only)
     for finding in health(folder.results()):
@@ -182,7 +182,7 @@ def _parsed(text: str) -> dict[str, Any]:
     return arguments
 
 
-def _with_grader(grid: dict[str, Any], entry: dict[str, Any]) -> dict[str, Any]:
+def with_grader(grid: dict[str, Any], entry: dict[str, Any]) -> dict[str, Any]:
     """Return the data of a grid in which all data sets have one grader more. One of the same name is replaced."""
 
     def changed(data: dict[str, Any]) -> dict[str, Any]:

@@ -44,11 +44,10 @@ def earlier_texts(
     earlier = {}
     for shard in waiting if holders else ():
         data = shard.parameters.data
-        ids = [
-            question.id
-            for question in questions[data.dataset.name, data.split][data.questions.start : data.questions.stop]
-        ]
-        refs = dict.fromkeys(ref for question in ids for ref in holders.get((shard.ref.kind, question), ()))
+        shard_questions = questions[data.dataset.name, data.split][data.questions.start : data.questions.stop]
+        refs = dict.fromkeys(
+            ref for question in shard_questions for ref in holders.get((shard.ref.kind, question.id), ())
+        )
         if refs:
             earlier[shard.ref] = tuple(refs)
     return earlier

@@ -103,6 +103,7 @@ Cause = Literal["network", "model", "plugin", "input", "crash", "error"]
 """The part that failed: the network of a plugin, a model that broke, a plugin, an input such as a damaged file, the
 worker process, or prmcal."""
 
+_CAUSES: dict[type, Cause] = {NoAnswerError: "network", ModelBrokenError: "model", FaultyPluginError: "plugin"}
 _ADVICE: dict[Cause, str] = {
     "network": "Check the server, then run the same command again. It tries again only what failed.",
     "model": "The model was loaded again for each try. {log} has the tracebacks and the last lines of its processes. "
@@ -136,12 +137,7 @@ class Failure:
         """Return the failure of a shard of this kind of job that raised an error."""
         if not isinstance(error, PrmcalError):
             return cls(f"{kind}: {message_of(error)}", "error")
-        causes: dict[type[PrmcalError], Cause] = {
-            NoAnswerError: "network",
-            ModelBrokenError: "model",
-            FaultyPluginError: "plugin",
-        }
-        cause: Cause = next((causes[raised] for raised in causes if isinstance(error, raised)), "input")
+        cause: Cause = next((cause for raised, cause in _CAUSES.items() if isinstance(error, raised)), "input")
         return cls(str(error), cause, error.plugin if isinstance(error, PluginFailedError) else "")
 
     def with_root(self, lines: Sequence[str]) -> Self:

@@ -226,10 +226,16 @@ class LocalExecutor:
             message = worker.process.receive()
         except WorkerDiedError as death:
             self._end(worker, schedule)
-            if not worker.process.started:
-                return self._after_failed_start(schedule, shard, str(death), worker.process.last_lines())
-            died = Outcome.of_death(shard.ref, str(death), worker.process.last_lines())
-            return after_outcome(schedule, died, worker.name)
+            lines = worker.process.last_lines()
+            if worker.process.started:
+                return after_outcome(schedule, Outcome.of_death(shard.ref, str(death), lines), worker.name)
+            # The shard is not at fault, but a worker that fails several times in a row never starts.
+            self._failed_starts += 1
+            if self._failed_starts >= MOST_TRIES:
+                last = f" It wrote: {lines[-1].strip()}" if lines else ""
+                raise RunError(f"Workers cannot start. {death}.{last}") from death
+            schedule.put_back(shard.ref)
+            return [Notice(f"{death} before it had started. Another one is started.", lines)]
         self._failed_starts = 0
         if isinstance(message, str):
             schedule.notes[shard.ref] = message
@@ -238,17 +244,6 @@ class LocalExecutor:
         if worker.process.spent:
             self._end(worker, schedule)
         return after_outcome(schedule, message, worker.name)
-
-    def _after_failed_start(
-        self, schedule: Schedule, shard: Shard[Parameters], reason: str, lines: Sequence[str]
-    ) -> list[Outcome | Notice]:
-        """Put a shard back whose worker did not start. End the run if this has happened several times in a row."""
-        self._failed_starts += 1
-        if self._failed_starts >= MOST_TRIES:
-            last = f" It wrote: {lines[-1].strip()}" if lines else ""
-            raise RunError(f"Workers cannot start. {reason}.{last}")
-        schedule.put_back(shard.ref)
-        return [Notice(f"{reason} before it had started. Another one is started.", tuple(lines))]
 
     def _end(self, worker: _Worker, schedule: Schedule) -> None:
         worker.process.end()

@@ -80,12 +80,7 @@ class Progress:
     """
 
     def __init__(
-        self,
-        plan: Plan,
-        done: Mapping[ArtifactRef, Manifest],
-        workers: int,
-        log: Path,
-        stream: TextIO | None = None,
+        self, plan: Plan, done: Mapping[ArtifactRef, Manifest], workers: int, log: Path, stream: TextIO | None = None
     ) -> None:
         self._plan = plan
         self._total = len(plan.shards())

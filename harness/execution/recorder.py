@@ -280,15 +280,7 @@ class Recorder:
             DescribedMetric(**asdict(metric), position=position) for position, metric in enumerate(self.plan.metrics)
         ]
         for data in self.plan.datasets:
-            rows.append(
-                Dataset(
-                    name=data.name,
-                    split=data.split,
-                    content_hash=data.content_hash,
-                    questions=len(data.questions),
-                    grader_version=data.grader_version,
-                )
-            )
+            rows.append(Dataset(**{**asdict(replace(data, questions=())), "questions": len(data.questions)}))
             for question in data.questions:
                 row = asdict(question)
                 row["question_id"] = row.pop("id")

@@ -10,17 +10,10 @@ from prmcal.db.queries.cells import find_cell, numbered
 from prmcal.errors import DatabaseError, PluginFailedError, RunError
 from prmcal.harness.inference.calibrated_prm import CalibratedPRM
 from prmcal.harness.inference.scoring import Scorer
+from prmcal.harness.jobs import parameters
 from prmcal.harness.jobs.context import Context, Models
 from prmcal.harness.jobs.job import TUNING, Job, Refs, Shard
-from prmcal.harness.jobs.parameters import (
-    FitParameters,
-    GeneratingParameters,
-    GradedParameters,
-    LeagueParameters,
-    Parameters,
-    PluginReference,
-    StrategyParameters,
-)
+from prmcal.harness.jobs.parameters import FitParameters, Parameters, PluginReference
 from prmcal.harness.jobs.plugin_calls import plugin_guard
 from prmcal.harness.jobs.pools import tuning_pool
 from prmcal.harness.planning.plan import Cell, Plan
@@ -80,7 +73,8 @@ def load(
     fit = best_fit(folder, plan, store, names)
     load_plugins_of(folder)
     llm_reference = next(planned.reference for planned in plan.plugins["llm"] if planned.name == fit.labels.llm)
-    sampling_jobs = [job for job in plan.jobs_of(GeneratingParameters) if job.labels.llm == fit.labels.llm]
+    generating_jobs = plan.jobs_of(parameters.GeneratingParameters)
+    sampling_jobs = [job for job in generating_jobs if job.labels.llm == fit.labels.llm]
     strategy, setting = _rule(plan, planned_cell)
     return CalibratedPRM(
         name=title or str(fit.labels),
@@ -99,20 +93,20 @@ def load(
 def _scorer(plan: Plan, store: Store, fit: Job[FitParameters], llm: PluginReference) -> Scorer:
     """Return the PRM of a fit with its calibrator, beside the LLM. It predicts the levels of the grid if it can."""
     (shard,) = fit.shards
-    parameters, models = shard.parameters, Models()
+    models, prm, fitted = Models(), shard.parameters.prm, shard.parameters.calibrator
     models.llm(llm, beside=True)
-    with plugin_guard("calibrator", parameters.calibrator.name, "load"):
-        calibrator = models.calibrator(parameters.calibrator, store.folder(shard.ref))
+    with plugin_guard("calibrator", fitted.name, "load"):
+        calibrator = models.calibrator(fitted, store.folder(shard.ref))
     levels = set(calibrator.levels)
     if calibrator.any_level and calibrator.reads != "prm":
         levels |= {cell.level for cell in plan.cells if cell.level is not None}
-    return Scorer(models, parameters.prm, calibrator, parameters.calibrator.name, tuple(sorted(levels)))
+    return Scorer(models, prm, calibrator, fitted.name, tuple(sorted(levels)))
 
 
 def _rule(plan: Plan, cell: Cell | None) -> tuple[PluginReference, Setting]:
     """Return the strategy of a cell with its setting, or the default one, with as many samples as the grid has."""
-    samples = [job.shards[0].parameters.samples for job in plan.jobs_of(StrategyParameters)]
-    samples += [job.shards[0].parameters.samples for job in plan.jobs_of(LeagueParameters)]
+    samples = [job.shards[0].parameters.samples for job in plan.jobs_of(parameters.StrategyParameters)]
+    samples += [job.shards[0].parameters.samples for job in plan.jobs_of(parameters.LeagueParameters)]
     most_samples = max(samples, default=_DEFAULT_SAMPLES)
     references = {planned.name: planned.reference for planned in plan.plugins.get("strategy", ())}
     if cell is not None and cell.strategy:
@@ -123,7 +117,7 @@ def _rule(plan: Plan, cell: Cell | None) -> tuple[PluginReference, Setting]:
 
 def _ways(plan: Plan, llm: PluginReference) -> Ways:
     """Return where the answers of an LLM stand in its solutions."""
-    grading_jobs = [job for job in plan.jobs_of(GradedParameters) if job.labels.llm == llm.name]
+    grading_jobs = [job for job in plan.jobs_of(parameters.GradedParameters) if job.labels.llm == llm.name]
     return grading_jobs[0].shards[0].parameters.answers if grading_jobs else llm.arguments.get("answers") or MARKED
 
 
@@ -138,9 +132,8 @@ def calibration_pool(plan: Plan, store: Store, fit: Shard[FitParameters], reads:
             "strategy."
         )
     scores = fit.inputs["score"]
-    scoring_shards = [shard for shard in plan.shards() if shard.ref in scores]
-    rollouts = tuple(dict.fromkeys(ref for shard in scoring_shards for ref in shard.inputs["rollout"]))
-    grading_shards = [shard for job in plan.jobs_of(GradedParameters) for shard in job.shards]
+    rollouts = {ref for shard in plan.shards() if shard.ref in scores for ref in shard.inputs["rollout"]}
+    grading_shards = [shard for job in plan.jobs if job.kind == "graded" for shard in job.shards]
     graded_refs = Refs(shard.ref for shard in grading_shards if shard.inputs["rollout"][0] in rollouts)
     inputs = {f"{TUNING}graded": graded_refs, f"{TUNING}score": scores}
     shard: Shard[Parameters] = Shard(fit.ref, fit.parameters, inputs)

@@ -141,10 +141,8 @@ Work = tuple[Literal["llm", "prm"], parameters.PluginReference, Task, float]
 
 def assumed_work(plan: Plan) -> Iterator[tuple[Shard[parameters.Parameters], list[Work]]]:
     """Yield each shard of a plan, and what its models do."""
-    generating = (
-        shard.parameters for shard in plan.shards() if isinstance(shard.parameters, parameters.GeneratingParameters)
-    )
-    longest = next((work.sampling.max_tokens for work in generating), _LONGEST)
+    generating = plan.jobs_of(parameters.GeneratingParameters)
+    longest = generating[0].shards[0].parameters.sampling.max_tokens if generating else _LONGEST
     llms = {llm.name: Lengths.of(llm.reference, longest) for llm in plan.plugins.get("llm", ())}
     for shard in plan.shards():
         lengths = llms.get(plan.job_of(shard.ref).labels.llm, Lengths(longest))

@@ -203,6 +203,7 @@ class GridSpec(settings.Section):
     @property
     def entries(self) -> Mapping[str, Sequence[settings.PluginSpec]]:
         """The entries of each kind of plugin. Strategies of the same name, which are the same, are there once."""
+        graders = [spec for data in self._data for spec in data.graders if spec.plugin != settings.DEFAULT_GRADER]
         return {
             "llm": self.llms,
             "prm": self.prms,
@@ -210,14 +211,7 @@ class GridSpec(settings.Section):
             "dataset": self._data,
             "strategy": list({spec.name: spec for spec in self.strategies}.values()),
             "metric": self.measurement.metrics,
-            "grader": list(
-                {
-                    spec.name: spec
-                    for data in self._data
-                    for spec in data.graders
-                    if spec.plugin != settings.DEFAULT_GRADER
-                }.values()
-            ),
+            "grader": list({spec.name: spec for spec in graders}.values()),
         }
 
     @property

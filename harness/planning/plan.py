@@ -46,17 +46,8 @@ class Cell:
     @property
     def cell_id(self) -> str:
         """A readable name. It is the same in every run of the grid."""
-        labels = self.labels
-        return cell_id(
-            self.leaderboard,
-            labels.llm,
-            labels.dataset,
-            prm=labels.prm,
-            calibrator=labels.calibrator,
-            strategy=self.strategy,
-            target=self.target,
-            level=self.level,
-        )
+        names = {kind: getattr(self.labels, kind) for kind in ("llm", "prm", "calibrator", "dataset")}
+        return cell_id(self.leaderboard, **names, strategy=self.strategy, target=self.target, level=self.level)
 
 
 @dataclass(frozen=True)
@@ -271,9 +262,8 @@ def without_unread_scores(
     jobs: Sequence[Job[Parameters]], cells: Sequence[Cell]
 ) -> tuple[tuple[Job[Parameters], ...], tuple[Cell, ...]]:
     """Leave out the shards with scores that no other shard reads. All other shards keep their keys."""
-    read = {
-        ref for refs in {refs for job in jobs for shard in job.shards for refs in shard.inputs.values()} for ref in refs
-    }
+    inputs_of_shards = {refs for job in jobs for shard in job.shards for refs in shard.inputs.values()}
+    read = {ref for refs in inputs_of_shards for ref in refs}
     trimmed: dict[Job[Parameters], Job[Parameters] | None] = {}
     for job in jobs:
         is_score = isinstance(job.shards[0].parameters, ScoreParameters)

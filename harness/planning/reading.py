@@ -193,21 +193,15 @@ _LIMITS = {"minimum": "at least", "exclusiveMinimum": "above", "maximum": "at mo
 
 def type_in_words(schema: dict[str, Any], definitions: dict[str, Any] | None = None) -> str:
     """Return what a JSON Schema allows, such as "integer, at least 1"."""
-    reference = next(
-        (alternative["$ref"] for alternative in (schema, *schema.get("allOf", ())) if "$ref" in alternative), None
-    )
+    reference = next((part["$ref"] for part in (schema, *schema.get("allOf", ())) if "$ref" in part), None)
     if reference:
         allowed = (definitions or {}).get(reference.rpartition("/")[2], {})
         return "name or mapping" if "string" in allowed.get("type", ()) else "mapping"
     if "enum" in schema or "const" in schema:
         return " or ".join(f"`{value}`" for value in schema.get("enum", [schema.get("const")]))
     if "anyOf" in schema and "type" not in schema:
-        kinds = [
-            type_in_words(alternative, definitions)
-            for alternative in schema["anyOf"]
-            if alternative.get("type") != "null"
-        ]
-        return " or ".join(kinds)
+        choices = [choice for choice in schema["anyOf"] if choice.get("type") != "null"]
+        return " or ".join(type_in_words(choice, definitions) for choice in choices)
     kind = str(schema.get("type", "any"))
     if kind == "array":
         return f"list of: {type_in_words(schema.get('items', {}), definitions)}"

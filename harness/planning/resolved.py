@@ -201,6 +201,7 @@ class ResolvedGrid:
     def plugins(self) -> dict[str, tuple[PlannedPlugin[Plugin], ...]]:
         """The plugins of each kind, each once, in the order of the grid."""
         used_datasets = {questions.dataset.name: questions.dataset for questions in self.datasets}
+        used_graders = [grader for data in self.datasets for grader in (data.decider, *data.other_graders) if grader]
         return {
             llms.kind: self.llms,
             prms.kind: self.prms,
@@ -208,14 +209,7 @@ class ResolvedGrid:
             datasets.kind: tuple(used_datasets.values()),
             strategies.kind: self.strategies,
             metrics.kind: self.metrics,
-            graders.kind: tuple(
-                {
-                    grader.name: grader
-                    for data in self.datasets
-                    for grader in (data.decider, *data.other_graders)
-                    if grader is not None
-                }.values()
-            ),
+            graders.kind: tuple({grader.name: grader for grader in used_graders}.values()),
         }
 
 
@@ -267,10 +261,9 @@ def build_plugin(registry: Registry[AnyPlugin], spec: PluginSpec, stand_ins: boo
 def _questions(grid: GridSpec, spec: DatasetSpec, stand_ins: bool) -> GridQuestions:
     dataset = build_plugin(datasets, spec)
     decider, others = _graders(spec, stand_ins)
-    if spec.split not in dataset.built.splits:
-        raise GridError(
-            f"The data set '{spec.name}' has no split '{spec.split}'. It has: {', '.join(dataset.built.splits)}."
-        )
+    splits = dataset.built.splits
+    if spec.split not in splits:
+        raise GridError(f"The data set '{spec.name}' has no split '{spec.split}'. It has: {', '.join(splits)}.")
     size = dataset.built.absent_size(spec.split) if stand_ins else None
     if size is not None:
         count = min(size, spec.questions or size, grid.limit or size)
@@ -326,10 +319,8 @@ def _check_followed_up(grid: ResolvedGrid) -> None:
 
 def _check_repeating(grid: ResolvedGrid) -> None:
     repeating = [llm.name for llm in grid.llms if llm.built.repeats]
-    spec = grid.spec
-    most = max(
-        spec.scaling.samples, spec.calibration.trajectories, spec.calibration.follow_ups, spec.measurement.follow_ups
-    )
+    spec, calibration = grid.spec, grid.spec.calibration
+    most = max(spec.scaling.samples, calibration.trajectories, calibration.follow_ups, spec.measurement.follow_ups)
     if repeating and spec.shards.block < most:
         raise GridError(
             f"The LLM '{repeating[0]}' gives the same completions to every shard, so one shard must ask for all of "

@@ -196,11 +196,8 @@ class StrategySpec(PluginSpec):
 
     def is_for(self, dataset: str, prm: str, calibrator: str) -> bool:
         """Return whether it is run for a data set, a PRM and a calibrator. A name that it does not read is empty."""
-        return (
-            _is_chosen(dataset, self.datasets)
-            and _is_chosen(prm, self.prms)
-            and _is_chosen(calibrator, self.calibrators)
-        )
+        names = (dataset, self.datasets), (prm, self.prms), (calibrator, self.calibrators)
+        return all(_is_chosen(name, chosen) for name, chosen in names)
 
 
 class MetricSpec(PluginSpec):

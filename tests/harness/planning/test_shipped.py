@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from prmcal.errors import GridError
-from prmcal.harness.planning.reading import find_grid, read_grid, shipped_grids
+from prmcal.harness.cli.run import with_grader
+from prmcal.harness.planning.reading import find_grid, grid_of, read_grid, shipped_grids
 from tests.conftest import ROOT, Prmcal
 
 
@@ -15,6 +16,15 @@ def test_every_grid_of_the_project_is_shipped_under_its_name() -> None:
     shipped = shipped_grids()
     assert set(shipped) == {path.stem for path in (ROOT / "grids").glob("*.yaml")}
     assert {name: read_grid(find_grid(name)).name for name in shipped} == {name: name for name in shipped}
+
+
+@pytest.mark.parametrize("name", ["nano", "pools"])
+def test_every_data_set_of_a_grid_and_of_its_parts_gets_a_further_grader(name: str) -> None:
+    data = read_grid(find_grid(name)).model_dump(mode="json")
+    grid = grid_of(with_grader(data, {"name": "letters", "plugin": "letter", "arguments": {}}), name)
+    for whole in grid.wholes():
+        for dataset in (*whole.datasets, whole.calibration):
+            assert [grader.name for grader in dataset.graders] == ["default", "letters"]
 
 
 def test_a_file_comes_before_a_name_and_a_folder_does_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
