@@ -40,7 +40,6 @@ EXPLANATION = (
 )
 
 _PLACES = {name: place for group in COMMANDS.values() for name, (place, _) in group.items()}
-_SENTENCES = {name: sentence for group in COMMANDS.values() for name, (_, sentence) in group.items()}
 
 
 class ExitCode(IntEnum):
@@ -88,7 +87,7 @@ class _Grouped(TyperGroup):
         """Write a section for each group of commands."""
         for title, group in COMMANDS.items():
             with formatter.section(title):
-                formatter.write_dl([(name, _SENTENCES[name]) for name in group])
+                formatter.write_dl([(name, sentence) for name, (_, sentence) in group.items()])
 
 
 app = typer.Typer(

@@ -192,11 +192,6 @@ class Chain:
             "rules": "" if data.decider else dataset.grader_version + (f", {source}" if source else ""),
         }
 
-    def calibration(self, llm: PlannedPlugin[LLM]) -> Sampled:
-        """Plan the trajectories that calibrators are fitted to, with their success rates."""
-        spec = self.grid.calibration
-        return self.sampled(llm, self.resolved.calibration, spec, spec.trajectories, spec.trajectories)
-
     def _published(self, llm: PlannedPlugin[LLM], data: GridQuestions, trajectories: int, follow_ups: int) -> Sampled:
         """Plan to read published trajectories of an LLM with the success rates of their prefixes."""
         assert data.followed_up is not None
@@ -217,11 +212,6 @@ class Chain:
         ]
         imported = self.add(make_job(_labels(llm, data), shards))
         return Sampled(llm, data, trajectories, imported, imported, imported)
-
-    def test_pool(self, llm: PlannedPlugin[LLM], data: GridQuestions) -> Sampled:
-        """Plan the pool of test questions, with the success rates of the measured trajectories."""
-        spec = self.grid.measurement
-        return self.sampled(llm, data, spec, self.grid.scaling.samples, spec.measured)
 
     def score(
         self, prm: PlannedPlugin[PRM], sampled: Sampled, first: int | None = None
@@ -302,18 +292,12 @@ class Chain:
         further_levels = set(self.grid.scaling.levels) - set(calibrator.levels) if calibrator.any_level else ()
         return tuple(sorted(further_levels))
 
-    def rewards(
-        self, calibrator: PlannedPlugin[Calibrator], scored: Scored, fit: Job[parameters.FitParameters]
-    ) -> Job[parameters.CalibratedParameters]:
-        """Predict the rewards of scored trajectories with a fitted calibrator, also at the levels of the grid."""
-        levels = {"levels": self.asked_levels(calibrator.built)}
-        return self._read(parameters.CalibratedParameters, levels, calibrator, scored, {"fit": fit})
-
     def calibrated(
         self, calibrator: PlannedPlugin[Calibrator], scored: Scored, fit: Job[parameters.FitParameters]
     ) -> Calibrated:
-        """Return scored trajectories with the rewards of their measured prefixes."""
-        rewards = self.rewards(calibrator, scored, fit)
+        """Return scored trajectories with the rewards of their measured prefixes, also at the levels of the grid."""
+        levels = {"levels": self.asked_levels(calibrator.built)}
+        rewards = self._read(parameters.CalibratedParameters, levels, calibrator, scored, {"fit": fit})
         return Calibrated(**vars(scored), calibrator=calibrator, fit=fit, rewards=rewards)
 
     def _read(

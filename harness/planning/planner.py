@@ -76,10 +76,10 @@ class _Planner(Chain):
         )
 
     def _plan_llm(self, llm: plan.PlannedPlugin[LLM]) -> None:
-        calibration = self.calibration(llm)
-        pools = []
+        fitting, measuring, pools = self.grid.calibration, self.grid.measurement, []
+        calibration = self.sampled(llm, self.resolved.calibration, fitting, fitting.trajectories, fitting.trajectories)
         for data in self.resolved.tests:
-            pools.append(self.test_pool(llm, data))
+            pools.append(self.sampled(llm, data, measuring, self.grid.scaling.samples, measuring.measured))
             self._strategies(pools[-1], calibration)
         for prm in self.resolved.prms:
             fitted = self.scored(prm, calibration)
