@@ -49,10 +49,9 @@ def by_maker(records: Sequence[Record]) -> Iterator[Record]:
         for maker in dict.fromkeys(str(solution[field]) for solution in solutions):
             of_maker = [str(solution[field]) == maker for solution in solutions]
             lists = {name: value for name, value in values.items() if isinstance(value, list)}
-            lists = {
-                name: list(compress(value, of_maker)) for name, value in lists.items() if len(value) == len(of_maker)
-            }
-            yield place, {**values, **lists, field: maker}
+            aligned = {name: value for name, value in lists.items() if len(value) == len(of_maker)}
+            of_lists = {name: list(compress(value, of_maker)) for name, value in aligned.items()}
+            yield place, {**values, **of_lists, field: maker}
 
 
 def makers_of(records: Sequence[Record]) -> list[str]:

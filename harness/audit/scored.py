@@ -106,10 +106,8 @@ def rows_of(solutions: Sequence[Solution], source: str, fields: Fields, words: S
     prefix_rows: list[tuple[Any, ...]] = []
     solution_rows: list[dict[str, Any]] = []
     unlike: list[str] = []
-    marked = (
-        name for name, key in _MARKS.items() if any(solution.get(key) not in (None, []) for solution in solutions)
-    )
-    target: Target = next(marked, "outcome")
+    marks = (name for name, key in _MARKS.items() if any(solution.get(key) not in (None, []) for solution in solutions))
+    target: Target = next(marks, "outcome")
     counts = [_step_count(solution) for solution in solutions]
     extra_scores = [_scores_over(solution, count) for solution, count in zip(solutions, counts, strict=True)]
     bare_is_scored = extra_scores.count(1) > extra_scores.count(0)

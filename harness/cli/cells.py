@@ -144,13 +144,9 @@ def render_comparison(
     if any(ends) and all(ends[-sum(ends) :]):
         sections[len(ends) - sum(ends)] = f"With terminal prefixes (METRIC{_SECTION})"
         board = comparison_board(comparison, lambda metric: metric.removesuffix(_SECTION), narrow=narrow)
-    paragraphs = [
-        "\n".join(wrapped(line, width, hanging="   ") for line in cells),
-        wrapped(comparison.paired_over, width),
-        options.table(
-            board.columns, width, legend=board.legend.split("\n"), options=["--format csv"], sections=sections
-        ),
-    ]
+    legend, head = board.legend.split("\n"), "\n".join(wrapped(line, width, hanging="   ") for line in cells)
+    table = options.table(board.columns, width, legend=legend, options=["--format csv"], sections=sections)
+    paragraphs = [head, wrapped(comparison.paired_over, width), table]
     if len(comparison.differing):
         paragraphs += [wrapped(f"{questions.title}:", width), options.table(questions.columns, width)]
     return "\n\n".join(paragraphs) + "\n"

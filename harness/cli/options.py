@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from prmcal.db.text.board import Column
     from prmcal.harness.planning.grid import GridSpec
+
 FORMATS = ("table", "json", "csv")
 DEFAULT_RUN = Path("runs/nano")
 

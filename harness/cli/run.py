@@ -121,9 +121,8 @@ def _findings(directory: Path) -> str:
     from prmcal.harness.cli.leaderboard import overview_text
 
     results = RunFolder(directory).results()
-    readings = [
-        wrapped(f"{name}: {share}. {where}.") for name, share, where in answers_read(health(results, all_checks=True))
-    ]
+    answers = answers_read(health(results, all_checks=True))
+    readings = [wrapped(f"{name}: {share}. {where}.") for name, share, where in answers]
     return "\n\n".join(filter(None, ["\n".join(readings), overview_text(overview(results), directory).rstrip()]))
 
 

@@ -262,10 +262,8 @@ def _stored(context: Context, shard: Shard[CalibratorParameters], rows: pd.DataF
     for ref in shard.inputs["hidden"]:
         table = context.store.table([ref], "hidden_prefixes")
         arrays = load_file(context.store.folder(ref) / "states.safetensors")
-        logit = table["logit"].to_numpy(np.float64)
-        forests.append(
-            HiddenStates(arrays["states"].astype(np.float32), arrays["parents"], table["leaf"].to_numpy(), logit)
-        )
+        leaf, logit = table["leaf"].to_numpy(), table["logit"].to_numpy(np.float64)
+        forests.append(HiddenStates(arrays["states"].astype(np.float32), arrays["parents"], leaf, logit))
         tables.append(table[PREFIX])
     stored_rows = pd.concat(tables, ignore_index=True).reset_index(names="row")
     order = rows[PREFIX].merge(stored_rows, on=PREFIX, how="left", validate="one_to_one")["row"]

@@ -87,9 +87,8 @@ def _area_slopes(cost: Floats, accuracy: Floats, maximum: int) -> Slopes:
     left, right, low, high = cost[:-1], cost[1:], accuracy[:-1], accuracy[1:]
     width, wide = right - left, right > left * (1 + _NARROW)
     logs = np.log1p(width / left)
-    slope, mean_log = (
-        np.divide(rise, width, out=np.zeros_like(width), where=wide) for rise in (high - low, left * logs)
-    )
+    slope = np.divide(high - low, width, out=np.zeros_like(width), where=wide)
+    mean_log = np.divide(left * logs, width, out=np.zeros_like(width), where=wide)
     middle = (low + high) / 2
     on_line = low - slope * left  # The accuracy that the line would have at no cost.
     by_cost, by_accuracy = np.zeros(cost.shape), np.zeros(cost.shape)

@@ -63,10 +63,8 @@ def signed_error_bins(rows: PrefixRows, bins: int = 20) -> pd.DataFrame:
 
 
 def _bins_table(edges: Floats, count: NDArray[Any], **columns: NDArray[Any]) -> pd.DataFrame:
-    numbers = np.arange(len(count), dtype=np.int32)
-    return pd.DataFrame(
-        {"bin": numbers, "lower": edges[:-1], "upper": edges[1:], "count": count.astype(np.int32), **columns}
-    )
+    numbers, counts = np.arange(len(count), dtype=np.int32), count.astype(np.int32)
+    return pd.DataFrame({"bin": numbers, "lower": edges[:-1], "upper": edges[1:], "count": counts, **columns})
 
 
 def statistic_of(metric: Metric, rows: PrefixRows, bootstrap: Bootstrap) -> Statistic | None:
