@@ -109,14 +109,14 @@ def with_formulas(text: str) -> str:
     ``\boxed{...}``. It is shown as text if it is too long or nested too deeply, if its braces do not match, or if it
     has a command that is not known to be harmless (links, colours, macros, lengths).
     """
-    parts, end = [], 0
+    spans, end = [], 0
     for match in _FORMULA.finditer(text):
         formula = " ".join(match[str(match.lastgroup)].split())
         if _is_harmless(formula):
             style = "\\displaystyle " if match.lastgroup in ("display", "square") else ""
-            parts += [_lines(text[end : match.start()]), f"${style}{formula}$"]
+            spans += [_lines(text[end : match.start()]), f"${style}{formula}$"]
             end = match.end()
-    return "".join([*parts, _lines(text[end:])])
+    return "".join([*spans, _lines(text[end:])])
 
 
 def _is_harmless(formula: str) -> bool:

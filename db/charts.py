@@ -68,24 +68,24 @@ class Series:
     dashes: list[list[int]]
     shapes: list[str]
 
-    def colour(self, field: str, shown: alt.Legend | None) -> alt.Color:
+    def colour(self, field: str, shown_legend: alt.Legend | None) -> alt.Color:
         """Return the encoding of the colour."""
-        return alt.Color(f"{field}:N", scale=self._scale(self.colours), sort=None, legend=shown)
+        return alt.Color(f"{field}:N", scale=self._scale(self.colours), sort=None, legend=shown_legend)
 
-    def outline(self, field: str, shown: alt.Legend | None) -> alt.Stroke:
+    def outline(self, field: str, shown_legend: alt.Legend | None) -> alt.Stroke:
         """Return the encoding of the outline of a bar."""
-        return alt.Stroke(f"{field}:N", scale=self._scale(self.colours), sort=None, legend=shown)
+        return alt.Stroke(f"{field}:N", scale=self._scale(self.colours), sort=None, legend=shown_legend)
 
-    def dash(self, field: str, shown: alt.Legend | None) -> alt.StrokeDash:
+    def dash(self, field: str, shown_legend: alt.Legend | None) -> alt.StrokeDash:
         """Return the encoding of the dash of a line, which the legend shows unless it shows shapes."""
-        legend = shown if len(set(self.shapes)) == 1 else None
+        legend = shown_legend if len(set(self.shapes)) == 1 else None
         return alt.StrokeDash(f"{field}:N", scale=self._scale(self.dashes), sort=None, legend=legend)
 
-    def shape(self, field: str, shown: alt.Legend | None) -> alt.Shape | alt.ShapeValue:
+    def shape(self, field: str, shown_legend: alt.Legend | None) -> alt.Shape | alt.ShapeValue:
         """Return the encoding of the shape of a point. If all are equal, the legend shows none."""
         if len(set(self.shapes)) == 1:
             return alt.ShapeValue(self.shapes[0])
-        return alt.Shape(f"{field}:N", scale=self._scale(self.shapes), sort=None, legend=shown)
+        return alt.Shape(f"{field}:N", scale=self._scale(self.shapes), sort=None, legend=shown_legend)
 
     def _scale(self, values: Sequence[Any]) -> alt.Scale:
         return alt.Scale(domain=self.names, range=list(values))
@@ -162,15 +162,15 @@ def diagonal() -> alt.Chart:
     """Return a dashed diagonal from (0, 0) to (1, 1)."""
     ends = pd.DataFrame({"x": [0.0, 1.0], "y": [0.0, 1.0]})
     line = alt.Chart(ends).mark_line(color=INK, strokeDash=_DASH_OF_OTHERS, strokeWidth=1)
-    drawn: alt.Chart = line.encode(x=alt.X("x:Q", scale=UNIT), y=alt.Y("y:Q", scale=UNIT))
-    return drawn
+    chart: alt.Chart = line.encode(x=alt.X("x:Q", scale=UNIT), y=alt.Y("y:Q", scale=UNIT))
+    return chart
 
 
 def curves(
     base: alt.Chart,
     y: alt.Y,
     series: Series,
-    shown: alt.Legend | None,
+    shown_legend: alt.Legend | None,
     *,
     by: str = "series",
     band: float = 0.0,
@@ -188,17 +188,17 @@ def curves(
     """
     name = y["shorthand"].partition(":")[0]
     low, high = alt.Y(f"{name}_low:Q", scale=y["scale"], title=y["title"]), f"{name}_high:Q"
-    base = base.encode(color=series.colour(by, shown))
+    base = base.encode(color=series.colour(by, shown_legend))
     layers = []
     if band:
         layers.append(base.mark_area(opacity=band).encode(y=low, y2=high))
     if rule:
         rules = base.mark_rule(strokeWidth=2, opacity=rule)
         layers.append(rules.encode(y=low, y2=high, tooltip=list(tooltip)))
-    layers.append(base.mark_line(strokeWidth=1.5).encode(y=y, strokeDash=series.dash(by, shown), **encoded))
+    layers.append(base.mark_line(strokeWidth=1.5).encode(y=y, strokeDash=series.dash(by, shown_legend), **encoded))
     if point:
         points = base.mark_point(filled=True, size=point, opacity=1)
-        layers.append(points.encode(y=y, shape=series.shape(by, shown), tooltip=list(tooltip)))
+        layers.append(points.encode(y=y, shape=series.shape(by, shown_legend), tooltip=list(tooltip)))
     return layers
 
 
@@ -217,7 +217,7 @@ def intervals(base: alt.Chart, value: alt.X | alt.Y, *, size: float = 60, **of_p
     ]
 
 
-def error_histograms(base: alt.Chart, y: alt.Y, series: Series, shown: alt.Legend | None) -> alt.Chart:
+def error_histograms(base: alt.Chart, y: alt.Y, series: Series, shown_legend: alt.Legend | None) -> alt.Chart:
     """Return histograms of the signed error of prefixes (reward minus success rate), one for each calibrator.
 
     `base` has the data: columns calibrator, lower, upper and the column of `y`.
@@ -225,27 +225,27 @@ def error_histograms(base: alt.Chart, y: alt.Y, series: Series, shown: alt.Legen
     x = alt.X(
         "lower:Q", bin="binned", scale=_ERRORS, title="Reward \N{MINUS SIGN} success rate (above 0: overestimated)"
     )
-    bars: alt.Chart = base.mark_bar(fillOpacity=0.35, strokeWidth=1.2).encode(
-        x=x, x2="upper:Q", y=y, color=series.colour("calibrator", shown), stroke=series.outline("calibrator", shown)
-    )
-    return bars
+    colour, outline = series.colour("calibrator", shown_legend), series.outline("calibrator", shown_legend)
+    bars = base.mark_bar(fillOpacity=0.35, strokeWidth=1.2)
+    histograms: alt.Chart = bars.encode(x=x, x2="upper:Q", y=y, color=colour, stroke=outline)
+    return histograms
 
 
-def on_dark(part: Any) -> Any:
+def on_dark(spec: Any) -> Any:
     """Return a chart, or a part of one, with the colours of :data:`DARK`, for a dark page."""
-    if isinstance(part, str):
-        return DARK.get(part, part)
-    if isinstance(part, (list, tuple)):
-        return [on_dark(value) for value in part]
-    if isinstance(part, dict):
-        return {name: on_dark(value) for name, value in part.items()}
-    if isinstance(part, alt.SchemaBase):
-        dark = part.copy(deep=False)
-        for name, value in part._kwds.items():
+    if isinstance(spec, str):
+        return DARK.get(spec, spec)
+    if isinstance(spec, (list, tuple)):
+        return [on_dark(value) for value in spec]
+    if isinstance(spec, dict):
+        return {name: on_dark(value) for name, value in spec.items()}
+    if isinstance(spec, alt.SchemaBase):
+        dark = spec.copy(deep=False)
+        for name, value in spec._kwds.items():
             if name not in ("data", "datasets"):
                 dark._kwds[name] = on_dark(value)
         return dark
-    return part
+    return spec
 
 
 def style_sheet() -> str:
@@ -307,23 +307,23 @@ def small_multiples(
     side, prm, dataset = (rows[kind].map(_wrapped) for kind in ("llm", "prm", "dataset"))
     data = rows.drop(columns=["llm", "prm", "dataset"]).assign(side=side, head=prm + "\n" + dataset)
     heads = list(data["head"].unique())
-    whole = _ONE_COLUMN if len(heads) == 1 else max(_TWO_COLUMNS, _LEAST_COLUMN * len(heads))
-    room = whole - _SIDES - 4 * min(30, longest)
-    shown = legend(series.names, lines=False, width=_LETTERS * room)
-    shown["symbolSize"], shown["symbolStrokeWidth"] = 30, 0
+    picture_width = _ONE_COLUMN if len(heads) == 1 else max(_TWO_COLUMNS, _LEAST_COLUMN * len(heads))
+    room = picture_width - _SIDES - 4 * min(30, longest)
+    shown_legend = legend(series.names, lines=False, width=_LETTERS * room)
+    shown_legend["symbolSize"], shown_legend["symbolStrokeWidth"] = 30, 0
     look: dict[str, Any] = {
         "labelExpr": "split(datum.label, '\\n')",
         "labelFontSize": SMALL,
         "labelColor": INK,
         "labelPadding": 4,
     }
-    left, top = alt.Header(labelOrient="left", labelAngle=-90, **look), alt.Header(**look)
+    side_header, head_header = alt.Header(labelOrient="left", labelAngle=-90, **look), alt.Header(**look)
     width = (room - _SPACE * (len(heads) - 1)) / len(heads)
-    picture = alt.layer(*draw(shown), data=data).properties(width=width, height=height)
+    picture = alt.layer(*draw(shown_legend), data=data).properties(width=width, height=height)
     return styled(
         picture.facet(
-            row=alt.Row("side:N", sort=list(side.unique()), title=None, header=left),
-            column=alt.Column("head:N", sort=heads, title=None, header=top),
+            row=alt.Row("side:N", sort=list(side.unique()), title=None, header=side_header),
+            column=alt.Column("head:N", sort=heads, title=None, header=head_header),
             spacing=_SPACE,
             title=alt.TitleParams(title, orient="bottom", anchor="middle", offset=6),
         )

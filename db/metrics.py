@@ -135,14 +135,14 @@ def cell_id(
     ``scaling/weak/qwen/isotonic/nano-math/best-of-n+ias/C=0.99/beta=0.1``. Coordinates that are None or empty are left
     out.
     """
-    parts = [leaderboard, llm, prm, calibrator, dataset]
+    coordinates = [leaderboard, llm, prm, calibrator, dataset]
     if strategy:
-        parts.append(strategy.replace(" + ", "+").replace(" ", "-").lower())
+        coordinates.append(strategy.replace(" + ", "+").replace(" ", "-").lower())
     if target is not None:
-        parts.append(f"C={target:g}")
+        coordinates.append(f"C={target:g}")
     if level is not None:
-        parts.append(f"beta={level:g}")
-    return "/".join(part for part in parts if part)
+        coordinates.append(f"beta={level:g}")
+    return "/".join(coordinate for coordinate in coordinates if coordinate)
 
 
 def cell_number(number: int) -> str:

@@ -26,7 +26,7 @@ def points_of(bins: pd.DataFrame) -> pd.DataFrame:
 def reliability(
     points: pd.DataFrame,
     series: charts.Series,
-    shown: alt.Legend | None = None,
+    shown_legend: alt.Legend | None = None,
     *,
     titles: tuple[str, str] = ("The score says", "It is right"),
     tooltip: Sequence[Any] = (),
@@ -38,13 +38,13 @@ def reliability(
     """
     base = alt.Chart(points).encode(x=alt.X("score:Q", scale=charts.UNIT, title=titles[0], axis=_AXIS))
     y = alt.Y("right:Q", scale=charts.UNIT, title=titles[1], axis=_AXIS)
-    layers = charts.curves(base, y, series, shown, rule=0.6, point=_POINT, tooltip=tooltip)
+    layers = charts.curves(base, y, series, shown_legend, rule=0.6, point=_POINT, tooltip=tooltip)
     bars = []
     if "n" in points:
         highest = points.groupby("series")["n"].transform("max")
         heights = alt.Chart(points.assign(bar=_HIGHEST_BAR * points["n"] / highest, foot=0.0))
         foot = alt.Y("foot:Q", scale=charts.UNIT, title=titles[1], axis=_AXIS)
-        ends = heights.encode(x=base.encoding.x, y=foot, y2="bar:Q", color=series.colour("series", shown))
+        ends = heights.encode(x=base.encoding.x, y=foot, y2="bar:Q", color=series.colour("series", shown_legend))
         bars.append(ends.mark_rule(strokeWidth=5, opacity=0.35))
     return alt.layer(charts.diagonal(), *bars, *layers)
 
@@ -54,7 +54,7 @@ def forest(
     label: str,
     value: alt.X,
     series: charts.Series,
-    shown: alt.Legend | None,
+    shown_legend: alt.Legend | None,
     *,
     by: str,
     order: Sequence[str] | None = None,
@@ -69,5 +69,5 @@ def forest(
     axis = axis or alt.Axis(labelLimit=300, labelOverlap=False)
     axis["ticks"] = axis["domain"] = axis["grid"] = False
     base = base.encode(y=alt.Y(f"{label}:N", sort=order, title=None, axis=axis))
-    base = base.encode(color=series.colour(by, shown))
-    return charts.intervals(base, value, size=size, shape=series.shape(by, shown))
+    base = base.encode(color=series.colour(by, shown_legend))
+    return charts.intervals(base, value, size=size, shape=series.shape(by, shown_legend))

@@ -245,8 +245,8 @@ class Transaction:
 
         Comparisons with another cell are deleted too.
         """
-        for described in (tables.Plugin, tables.DescribedMetric, tables.Dataset, tables.Question, tables.JobInput):
-            self._connection.execute(sa.delete(described))
+        for model in (tables.Plugin, tables.DescribedMetric, tables.Dataset, tables.Question, tables.JobInput):
+            self._connection.execute(sa.delete(model))
         jobs = set(self._connection.execute(sa.select(tables.Job.job_key)).scalars()) - set(job_keys)
         cells = set(self._connection.execute(sa.select(tables.Cell.cell_id)).scalars()) - set(cell_ids)
         for table in tables.Base.metadata.sorted_tables:
@@ -263,11 +263,11 @@ class Transaction:
         self._connection.execute(sa.delete(tables.HealthCheck))
         self.record(check_health(self._connection))
 
-    def replace_comparisons(self, parts: Iterable[Mapping[str, Values]]) -> None:
-        """Replace all paired comparisons by those in parts, each with the values of all columns."""
+    def replace_comparisons(self, batches: Iterable[Mapping[str, Values]]) -> None:
+        """Replace all paired comparisons by those in batches, each with the values of all columns."""
         table = tables.Base.metadata.tables[tables.Comparison.__tablename__]
         self._connection.execute(sa.delete(table))
-        _insert_columns(self._connection, table, parts)
+        _insert_columns(self._connection, table, batches)
 
 
 def _value(row: tables.Base, column: sa.Column[Any]) -> Any:
@@ -277,15 +277,15 @@ def _value(row: tables.Base, column: sa.Column[Any]) -> Any:
     return value
 
 
-def _insert_columns(connection: sa.Connection, table: sa.Table, parts: Iterable[Mapping[str, Values]]) -> None:
+def _insert_columns(connection: sa.Connection, table: sa.Table, batches: Iterable[Mapping[str, Values]]) -> None:
     """Insert the values of columns, by their names. A row with the same primary key is replaced."""
     import pyarrow as pa
 
-    tables_of_parts = [_arrow(table, part) for part in parts]
-    if not tables_of_parts:
+    arrow_tables = [_arrow(table, batch) for batch in batches]
+    if not arrow_tables:
         return
-    # A statement for each small part takes ten times as long.
-    rows = pa.concat_tables(tables_of_parts)
+    # A statement for each small batch takes ten times as long.
+    rows = pa.concat_tables(arrow_tables)
     names = _quoted(rows.column_names)
     connection.exec_driver_sql("register", (_VIEW, rows))
     connection.exec_driver_sql(f"INSERT OR REPLACE INTO {table.name} ({names}) SELECT {names} FROM {_VIEW}")
@@ -311,23 +311,23 @@ def _arrow(table: sa.Table, columns: Mapping[str, Values]) -> pa.Table:
 
 
 def _batches(files: Files) -> Iterator[dict[str, Sequence[Path]]]:
-    """Yield parts of the files that one statement reads. All files of an owner are in one part."""
-    part: dict[str, Sequence[Path]] = {}
+    """Yield batches of the files that one statement reads. All files of an owner are in one batch."""
+    batch: dict[str, Sequence[Path]] = {}
     different: set[Path] = set()
     size = 0
     for name, paths in files.items():
         new = set(paths) - different
         added = sum(path.stat().st_size for path in new if path.exists())
-        if part and (len(different) + len(new) > _MOST_FILES or size + added > _MOST_BYTES):
-            yield part
-            part, different, size = {}, set(), 0
+        if batch and (len(different) + len(new) > _MOST_FILES or size + added > _MOST_BYTES):
+            yield batch
+            batch, different, size = {}, set(), 0
             new, added = set(paths), sum(path.stat().st_size for path in paths if path.exists())
         if paths:
-            part[name] = paths
+            batch[name] = paths
             different |= new
             size += added
-    if part:
-        yield part
+    if batch:
+        yield batch
 
 
 def _insert(connection: sa.Connection, table: sa.Table, owner: str, files: Files) -> int:

@@ -15,11 +15,11 @@ def reliability_chart(bins: pd.DataFrame, series: charts.Series, size: int = _SQ
 
     `bins` has the columns calibrator, lower, upper, count, mean_reward, mean_success, low and high.
     """
-    shown = charts.legend(series.names, lines=False, width=size + 60) if len(series.names) > 1 else None
+    shown_legend = charts.legend(series.names, lines=False, width=size + 60) if len(series.names) > 1 else None
     tooltip = charts.tooltips(["series"], ["score", "right", "right_low", "right_high"], None)
     tooltip.append(alt.Tooltip("n:Q", title="prefixes", format=","))
     # The square is that of the axes, whatever stands around it.
-    square = pictures.reliability(pictures.points_of(bins), series, shown, tooltip=tooltip)
+    square = pictures.reliability(pictures.points_of(bins), series, shown_legend, tooltip=tooltip)
     around = {"autosize": alt.AutoSizeParams(type="pad"), "padding": {"bottom": 0, "top": 0, "left": 0, "right": 5}}
     return square.properties(width=size, height=size, **around)
 
@@ -29,7 +29,7 @@ _MARGIN = 8  # pixels left and right of the intervals
 
 
 def interval_chart(
-    rows: pd.DataFrame, title: str, series: charts.Series, *, zero: bool = False, shown: alt.Legend | None = None
+    rows: pd.DataFrame, title: str, series: charts.Series, *, zero: bool = False, shown_legend: alt.Legend | None = None
 ) -> charts.Layers:
     """Draw values with their 95% intervals, one line each.
 
@@ -42,7 +42,7 @@ def interval_chart(
     top = alt.Axis(tickCount=5, orient="top")  # the top of a tall chart is what a reader sees first
     x = alt.X("value:Q", title=f"{title} (95% interval)", scale=scale, axis=top)
     axis = alt.Axis(labelFontSize=11, labelLimit=300, labelOverlap=False, labelFlush=False)
-    points = pictures.forest(base, "label", x, series, shown, by="series", axis=axis, size=45)
+    points = pictures.forest(base, "label", x, series, shown_legend, by="series", axis=axis, size=45)
     return alt.layer(*([charts.zero_line()] if zero else []), *points).properties(height=alt.Step(_LINE))
 
 
@@ -53,19 +53,19 @@ _LABEL = 0.07  # the height of a label, as a share of that of the chart
 _POINTS = 100  # percentage points in 1
 
 
-def _budgets(column: str, least: float, most: float) -> alt.X:
-    scale = alt.Scale(type="log", base=2, domain=[least, most], nice=False)
+def _budgets(column: str, smallest: float, largest: float) -> alt.X:
+    scale = alt.Scale(type="log", base=2, domain=[smallest, largest], nice=False)
     return alt.X(f"{column}:Q", scale=scale, title="Mean samples per question", axis=alt.Axis(format=","))
 
 
-def _chosen(
-    rows: pd.DataFrame, target: float, x: alt.X, y: alt.Y, series: charts.Series, shown: alt.Legend
+def _selected_points(
+    rows: pd.DataFrame, target: float, x: alt.X, y: alt.Y, series: charts.Series, shown_legend: alt.Legend
 ) -> list[alt.Chart]:
     """Return a large point with its interval for the selected C of each series."""
     numbers = [axis["shorthand"].partition(":")[0] for axis in (x, y)]
     tooltip = charts.tooltips(["series", "C", "beta"], numbers, None)
     points = alt.Chart(rows[rows["C"] == target]).encode(x=x)
-    return charts.curves(points, y, series, shown, rule=1, point=130, tooltip=tooltip)
+    return charts.curves(points, y, series, shown_legend, rule=1, point=130, tooltip=tooltip)
 
 
 def frontier_chart(
@@ -90,8 +90,8 @@ def frontier_chart(
     scale = alt.Scale(domain=[lowest, highest], nice=True, clamp=True)
     y = alt.Y("accuracy:Q", scale=scale, title="Accuracy", axis=alt.Axis(format=".0%"))
     low = alt.Y("accuracy_low:Q", scale=scale)
-    shown = charts.legend(series.names)
-    colour = series.colour("series", shown)
+    shown_legend = charts.legend(series.names)
+    colour = series.colour("series", shown_legend)
     numbers = ["cost", "accuracy", "accuracy_low", "accuracy_high"]
     single = alt.Chart(strategies).encode(x=x, color=colour, tooltip=charts.tooltips(["name"], numbers, None))
     labelled = _with_label_places(strategies, costs, lowest, highest)
@@ -99,12 +99,12 @@ def frontier_chart(
     steps = alt.Chart(frontier).encode(x=x, y=y)
     layers: list[Any] = [
         steps.mark_line(color=charts.GREY, strokeWidth=6, opacity=0.45, interpolate="step-after"),
-        *charts.curves(alt.Chart(fixed).encode(x=x), y, series, shown, band=_BAND),
-        *charts.curves(alt.Chart(adaptive).encode(x=x), y, series, shown),
+        *charts.curves(alt.Chart(fixed).encode(x=x), y, series, shown_legend, band=_BAND),
+        *charts.curves(alt.Chart(adaptive).encode(x=x), y, series, shown_legend),
         single.mark_rule(strokeWidth=2).encode(y=low, y2="accuracy_high:Q"),
-        single.mark_point(filled=True, size=50, opacity=1).encode(y=y, shape=series.shape("series", shown)),
+        single.mark_point(filled=True, size=50, opacity=1).encode(y=y, shape=series.shape("series", shown_legend)),
         guides.encode(x=x, y=y, y2="label_at:Q"),
-        *_chosen(adaptive, target, x, y, series, shown),
+        *_selected_points(adaptive, target, x, y, series, shown_legend),
     ]
     for is_left in (True, False):
         side = alt.Chart(labelled[labelled["left"] == is_left]).encode(x=x, color=colour)
@@ -136,11 +136,11 @@ def equal_cost_chart(rows: pd.DataFrame, series: charts.Series, target: float) -
     lowest, highest = points["difference_low"].min(), points["difference_high"].max()
     reach = alt.Scale(domain=[min(lowest, -1.0), max(highest, 1.0)], nice=True)
     y = alt.Y("difference:Q", scale=reach, title="Accuracy minus fixed n (points)")
-    shown = charts.legend(series.names)
+    shown_legend = charts.legend(series.names)
     x = _budgets("samples", 1, float(rows["samples"].max()))
     zero = alt.Chart(pd.DataFrame({"difference": [0.0]})).mark_rule(color=charts.INK, strokeDash=[4, 4])
-    lines = charts.curves(alt.Chart(points).encode(x=x), y, series, shown, band=_BAND)
-    layers = [zero.encode(y=y), *lines, *_chosen(points, target, x, y, series, shown)]
+    lines = charts.curves(alt.Chart(points).encode(x=x), y, series, shown_legend, band=_BAND)
+    layers = [zero.encode(y=y), *lines, *_selected_points(points, target, x, y, series, shown_legend)]
     return alt.layer(*layers).properties(height=_HEIGHT)
 
 
@@ -150,11 +150,11 @@ def league_chart(points: pd.DataFrame, series: charts.Series) -> charts.Layers:
     `points` has the columns entry, samples, accuracy, accuracy_low, accuracy_high and questions.
     """
     y = alt.Y("accuracy:Q", scale=alt.Scale(zero=False, nice=False), title="Accuracy")
-    shown = charts.legend(series.names)
-    shown.columns = alt.ExprRef(f"max(1, floor(width / {_LEGEND_COLUMN}))")  # The names are long.
+    shown_legend = charts.legend(series.names)
+    shown_legend.columns = alt.ExprRef(f"max(1, floor(width / {_LEGEND_COLUMN}))")  # The names are long.
     numbers = ["samples", "accuracy", "accuracy_low", "accuracy_high"]
     tooltip = charts.tooltips(["entry"], numbers, "questions")
     x = _budgets("samples", 1.0, max(2.0, float(points["samples"].max())))
     base = alt.Chart(points).encode(x=x)
-    layers = charts.curves(base, y, series, shown, by="entry", band=_BAND / 2, point=30, tooltip=tooltip)
+    layers = charts.curves(base, y, series, shown_legend, by="entry", band=_BAND / 2, point=30, tooltip=tooltip)
     return alt.layer(*layers).properties(height=_HEIGHT)

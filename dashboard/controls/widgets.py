@@ -74,7 +74,7 @@ def bound_several(parameter: str, options: Sequence[str], default: Sequence[str]
         listed = ", ".join(map(repr, unknown))
         st.warning(escaped(f"There is no {parameter} {listed} here. The page leaves it out."))
     value = valid if valid or "" in in_address else list(default)
-    return _binding(parameter, value, list(default), lambda chosen: chosen or [""])
+    return _binding(parameter, value, list(default), lambda values: values or [""])
 
 
 def bound_text(parameter: str) -> dict[str, Any]:

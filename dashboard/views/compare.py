@@ -104,7 +104,7 @@ def _chart(comparison: CellComparison, descriptions: Metrics) -> None:
         for row in charted.itertuples()
     ]
     outcomes = [outcome for outcome in _OUTCOMES if outcome in set(rows["series"])]
-    chart = interval_chart(rows, _AXIS, _SERIES, zero=True, shown=legend(outcomes, lines=False))
+    chart = interval_chart(rows, _AXIS, _SERIES, zero=True, shown_legend=legend(outcomes, lines=False))
     charts.draw(chart, charts.extremes(_AXIS, rows["label"], rows["value"]))
 
 

@@ -50,8 +50,8 @@ def _why_empty(path: Path, league: League) -> str:
 
 
 def _curves(path: Path, league: League) -> None:
-    left, right = st.columns([3, 2])
-    with left:
+    setting_column, curve_column = st.columns([3, 2])
+    with setting_column:
         group = context.choose_group(path, "league")
     if group is None:
         return
@@ -67,7 +67,7 @@ def _curves(path: Path, league: League) -> None:
     # The best of the league first.
     order = [name for entry in ranked if (name := f"{entry.name}{levels[entry]}") in here]
     order += sorted(here - set(order))
-    with right:
+    with curve_column:
         selection = st.multiselect("Curves", order, placeholder=f"The {_DRAWN} best", **bound_several("curves", order))
     bands = coinciding(points, [name for name in order if not selection or name in selection])
     names = {name: f"{name} (+{len(twins)})" if twins else name for name, twins in bands.items()}

@@ -172,7 +172,7 @@ def _measured_strategies(path: Path, group: dict[str, str]) -> pd.DataFrame:
     names_of = zip(rows["strategy"], rows["calibrator"].fillna(""), rows["target"], rows["level"], strict=True)
     strategies = rows.assign(
         series=rows["calibrator"].fillna(curves.FIXED),
-        name=[", ".join(filter(None, [a, b, *curves.parameter_texts(c, d)])) for a, b, c, d in names_of],
+        name=[", ".join(filter(None, [*names[:2], *curves.parameter_texts(*names[2:])])) for names in names_of],
         label=rows["strategy"].where(rows["calibrator"].isna(), ""),
         competes=~rows["cell_id"].isin(references),
     )
@@ -204,8 +204,8 @@ _VIEWS: dict[str, Callable[[_Setting], None]] = {"Budget": _show_budget, "Equal 
 def show(path: Path) -> None:
     """Show the page for a published database."""
     answer = show_question("What do more samples buy?")
-    left, controls = st.columns([3, 2])
-    with left:
+    column, controls = st.columns([3, 2])
+    with column:
         group = choose_group(path, "scaling")
     controls = controls.container(key="folded controls")
     if group is None:

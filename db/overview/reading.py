@@ -108,7 +108,7 @@ def read_gains(connection: sa.Connection, settings: pd.DataFrame) -> tuple[float
     adaptive = adaptive[adaptive["target"] == target]
     lowest = adaptive.groupby("calibrator")["level"].transform("min")
     adaptive = adaptive[(adaptive["level"] == lowest) | lowest.isna()]
-    spent, right = _values(connection, adaptive)
+    spent, ias_accuracies = _values(connection, adaptive)
     full = _cells(connection, "full budget", settings)
     drawn_samples, fixed = _values(connection, full)
     # N, in the column `most`: the largest n of best-of-n at each setting.
@@ -120,7 +120,7 @@ def read_gains(connection: sa.Connection, settings: pd.DataFrame) -> tuple[float
     shares = spent.merge(of_settings, on=SETTING)
     shares = shares.assign(value=shares["value"] / shares["most"])
     keys = [*SETTING, "question_id"]
-    differences = right.merge(fixed[[*keys, "value"]], on=keys, suffixes=("", "_fixed"))
+    differences = ias_accuracies.merge(fixed[[*keys, "value"]], on=keys, suffixes=("", "_fixed"))
     differences = differences.assign(value=differences["value"] - differences["value_fixed"])
     equal = against_equal_cost(spent, sample_accuracies(connection, spent))
     # Without N, the samples have no known upper end.
@@ -128,7 +128,7 @@ def read_gains(connection: sa.Connection, settings: pd.DataFrame) -> tuple[float
     gains = {}
     for calibrator, of_calibrator in adaptive.groupby("calibrator", sort=False):
         accuracies, samples, share, to_fixed, to_equal = (
-            values[values["calibrator"] == calibrator] for values in (right, spent, shares, differences, equal)
+            values[values["calibrator"] == calibrator] for values in (ias_accuracies, spent, shares, differences, equal)
         )
         if accuracies.empty:
             continue

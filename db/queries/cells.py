@@ -223,7 +223,7 @@ def cell(source: Source, cell_id: str, *, samples: int = 3) -> CellDetail:
             jobs=jobs,
             plugins=frame(connection, sa.select(Plugin).where(its_plugins).order_by(Plugin.kind, Plugin.name)),
             datasets=frame(connection, sa.select(Dataset).where(its_datasets).order_by(Dataset.name, Dataset.split)),
-            samples=frame(connection, sampled(list(_measured(jobs, row)["job_key"])).limit(samples)),
+            samples=frame(connection, sampled(list(_measured_jobs(jobs, row)["job_key"])).limit(samples)),
         )
 
 
@@ -250,7 +250,7 @@ def _upstream_jobs(connection: sa.Connection, row: dict[str, Any]) -> pd.DataFra
     return frame(connection, jobs.order_by(nearest.c.depth, Job.kind, Job.job_key))
 
 
-def _measured(jobs: pd.DataFrame, row: dict[str, Any]) -> pd.DataFrame:
+def _measured_jobs(jobs: pd.DataFrame, row: dict[str, Any]) -> pd.DataFrame:
     """Keep the jobs of a cell's own LLM on its test questions. The jobs of its calibrator have other questions."""
     same = (jobs["dataset"] == row["dataset"]) & (jobs["llm"] == row["llm"])
     split = jobs.loc[jobs["job_key"] == row["job_key"], "split"]

@@ -84,7 +84,7 @@ def health(source: Source, *, all_checks: bool = False, **names: Unpack[Names]) 
     return tuple(finding for finding in findings if all_checks or finding.severity != "fine")
 
 
-def _counted(
+def _condition_counts(
     connection: sa.Connection, source: Any, data: Sequence[Any], conditions: Mapping[str, sa.ColumnElement[bool]]
 ) -> Iterator[tuple[dict[str, Any], str, int, int]]:
     """Yield each part of the data, a check, and how many rows of all fulfil the condition of the check."""
@@ -105,7 +105,7 @@ def _solutions(connection: sa.Connection) -> Iterator[HealthCheck]:
         "cut off": Trajectory.finish_reason.in_(_CUT_OFF),
         "single step": Trajectory.steps == 1,
     }
-    for subset, check, count, total in _counted(connection, source, Job.columns(*_DATA), conditions):
+    for subset, check, count, total in _condition_counts(connection, source, Job.columns(*_DATA), conditions):
         severity: Severity = "notable" if count > _NOTABLE_SHARE * total or check in _REASONS else "fine"
         if check == "unread" and count > MOST_UNREAD * total:
             severity = "misleading"
@@ -197,7 +197,7 @@ def _questions(connection: sa.Connection) -> Iterator[HealthCheck]:
         "undecided": sa.or_(columns.right, sa.not_(columns.any_right)),
     }
     subset_columns = [columns[name] for name in _DATA]
-    for subset, check, count, total in _counted(connection, by_question, subset_columns, conditions):
+    for subset, check, count, total in _condition_counts(connection, by_question, subset_columns, conditions):
         severity: Severity = "notable" if count > total / 2 else "fine"
         if check == "undecided":  # Only questions with right and wrong solutions can be ranked.
             severity = "misleading" if count == total else "fine"

@@ -62,9 +62,9 @@ class Curve:
         `cost` is the name of the cost. Arrays have the shape (points,); the ends are NaN for a single question.
         """
         low, high = self.cost_rule(self.costs)
-        least, most = bounded_interval(self.accuracies)
+        accuracy_low, accuracy_high = bounded_interval(self.accuracies)
         costs = {cost: self.cost, f"{cost}_low": low, f"{cost}_high": high}
-        return costs | {"accuracy": self.accuracy, "accuracy_low": least, "accuracy_high": most}
+        return costs | {"accuracy": self.accuracy, "accuracy_low": accuracy_low, "accuracy_high": accuracy_high}
 
     def part(self, questions: Bools) -> "Curve":
         """Return the curve of some of the questions."""
@@ -123,9 +123,9 @@ def equal_cost_values(accuracy: Floats, samples: Ints) -> Floats:
 
 def _fixed_at(accuracy: Floats, samples: Floats) -> tuple[Floats, Floats]:
     """Return the accuracy of best-of-n for each question and fixed n, which need not be whole, and the mean slope."""
-    most = accuracy.shape[1]
-    below = np.clip(np.floor(samples).astype(np.int64), 1, max(most - 1, 1))
-    above = np.minimum(below + 1, most)
+    samples_of_all = accuracy.shape[1]
+    below = np.clip(np.floor(samples).astype(np.int64), 1, max(samples_of_all - 1, 1))
+    above = np.minimum(below + 1, samples_of_all)
     lower, upper = accuracy[:, below - 1], accuracy[:, above - 1]
     return lower + (samples - below) * (upper - lower), (upper - lower).mean(axis=0)
 

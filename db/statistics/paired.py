@@ -188,10 +188,10 @@ def read_replicates(folder: Path) -> dict[str, Replicated]:
     resampled = _read(folder / "replicates.parquet", ["metric", "resampled", "value"])
     by_metric = dict(iter(resampled.groupby("metric", observed=True)))
     return {
-        row.metric: Replicated(row.value, drawn["value"].to_numpy(), row.questions, str(drawn["resampled"].iloc[0]))
+        row.metric: Replicated(row.value, rows["value"].to_numpy(), row.questions, str(rows["resampled"].iloc[0]))
         for row in results[results["question_level"].isna()].itertuples()
-        for drawn in [by_metric.get(row.metric)]
-        if drawn is not None
+        for rows in [by_metric.get(row.metric)]
+        if rows is not None
     }
 
 
