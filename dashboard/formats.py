@@ -94,8 +94,8 @@ _FORMULA = re.compile(
     re.DOTALL,
 )
 # The commands, and in the last line the environments.
-_KNOWN = Path(__file__).with_name("formulas.txt").read_text(encoding="utf-8").splitlines()
-_COMMANDS, _ENVIRONMENTS = frozenset(" ".join(_KNOWN[:-1]).split()), frozenset(_KNOWN[-1].split())
+_HARMLESS = Path(__file__).with_name("formulas.txt").read_text(encoding="utf-8").splitlines()
+_COMMANDS, _ENVIRONMENTS = frozenset(" ".join(_HARMLESS[:-1]).split()), frozenset(_HARMLESS[-1].split())
 _COMMAND = re.compile(r"\\(?:([A-Za-z]+)|(.))", re.DOTALL)
 _LENGTH = re.compile(r"\\\\\s*\[")  # the space below a line of a matrix
 _ENVIRONMENT = re.compile(r"\\(?:begin|end)\s*\{([^{}]*)\}")

@@ -1,4 +1,4 @@
-"""The two pictures of the family: reliability before and after, and values with their intervals, one line each.
+"""Two pictures: reliability before and after, and values with their intervals, one line each.
 
 Both are blue and grey, on a page, in an export, in a report and in a document. Their style is that of
 :mod:`prmcal.db.charts`.

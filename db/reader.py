@@ -155,7 +155,7 @@ def check_layout(connection: sa.Connection, path: Path) -> None:
 
 
 def folder_in_the_way(path: Path) -> errors.DamagedDatabaseError:
-    """Return the error for a folder in the place of a database."""
+    """Return the error for a folder where the database belongs."""
     return errors.DamagedDatabaseError(
         f"{path} is a folder, where the database belongs. Remove or rename it. {_rebuild(path)}"
     )

@@ -236,7 +236,7 @@ class Transaction:
         return sum(_insert(self._connection, table, owner, batch) for batch in _batches(files))
 
     def interrupt_runs(self) -> None:
-        """Mark the runs that are written as running as interrupted: they were killed, if a new one begins."""
+        """Mark running runs as interrupted. When a new run begins, they were killed."""
         running = tables.Run.status == "running"
         self._connection.execute(sa.update(tables.Run).where(running).values(status="interrupted"))
 

@@ -32,11 +32,11 @@ Severity = Literal["misleading", "notable", "fine"]
 """The weight of a check. After a misleading one, no number of the run is worth a headline."""
 
 MOST_UNREAD = 0.1
-"""Share of answers from which on numbers mislead if they were not read."""
+"""If more than this share of the answers was not read, numbers mislead."""
 
 _NOTABLE_SHARE = 0.05
 READ, GRADER = "read: ", "grader: "
-"""Begin of the name of a check that counts the answers that were found in one way, such as ``read: boxed``."""
+"""How the names of checks begin that count the answers read in one way (``read: boxed``), and that compare graders."""
 
 _REASONS = ("timed out", "unknown words", "ambiguous comma")
 """Verdicts that say why the grader did not decide."""
@@ -65,7 +65,7 @@ def check_health(connection: sa.Connection) -> list[HealthCheck]:
 
 
 def health(source: Source, *, all_checks: bool = False, **names: Unpack[Names]) -> tuple[HealthCheck, ...]:
-    """Return what was found, the most serious first; with `all_checks`, also the checks that found nothing to mention.
+    """Return the findings, the most serious first. With `all_checks`, checks that found nothing to mention come too.
 
     `llm`, `prm` and `dataset` keep only findings about these, and other names count for nothing. Findings about an
     LLM's solutions belong to every PRM.

@@ -58,7 +58,7 @@ def _column(table: Any, name: str) -> Any:
 
 
 def solutions(source: Source, cell_id: str) -> pd.DataFrame:
-    """Return the trajectories whose prefixes a cell was measured on, first those of which calibration repairs most.
+    """Return the trajectories behind a cell. Those that calibration repairs most come first.
 
     The columns are question_id, trajectory, text (of the question), subject, question_level, correct, prefixes (their
     number), success, reward_error and calibrated_error (means of the success rate, and of reward minus success rate
@@ -151,7 +151,7 @@ def prefixes(source: Source, cell_id: str, question_id: str) -> pd.DataFrame:
 
 
 def scored_settings(source: Source) -> pd.DataFrame:
-    """Return what a run has scored and drawn follow-ups of: llm, prm, dataset and split, and the keys of the jobs.
+    """Return the settings with scores and follow-ups: llm, prm, dataset and split, and the keys of the jobs.
 
     The columns of the keys are score, graded and success.
     """

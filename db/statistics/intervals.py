@@ -162,7 +162,7 @@ def _without_skewness(t: float, skewness: Floats, n: int) -> Floats:
 
 
 def cautious_interval(values: Floats, lower: float, upper: float) -> Ends:
-    """Return the 95% interval of the mean of values, of which a few that were not drawn could change the mean.
+    """Return the 95% interval of a mean that a few values could change if they were drawn.
 
     Where nearly all questions are hopeless, or a calibrator errs badly on one question of fifty, few questions decide
     the mean, and the spread of a sample without them does not tell. So each end is the farther one of

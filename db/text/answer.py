@@ -49,7 +49,7 @@ def extent(overview: Overview) -> str:
 
 
 def winner(competition: Competition) -> str:
-    """Say who is the best, if one is; else who may be."""
+    """Say who is the best, or how many may be."""
     rivals, leaders = PLURALS[competition.kind], competition.leaders
     if not leaders:
         return f"Nothing to rank: no setting has two measured {rivals}."

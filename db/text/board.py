@@ -63,7 +63,7 @@ class Column:
 
 
 def column_of(rows: Sequence[Any], title: str, text: Callable[[Any], str], weight: int = 0) -> Column:
-    """Return a column with what `text` makes of each row."""
+    """Return a column. `text` gives the text of a row."""
     return Column(title, tuple(map(text, rows)), weight)
 
 
@@ -72,7 +72,7 @@ with Path(__file__).with_name("columns.csv").open(encoding="utf-8", newline="") 
 
 
 def described_column(board: str, rows: Sequence[Any], title: str, text: Callable[[Any], str]) -> Column:
-    """Return a column of the ranking or of the league, of which ``columns.csv`` has the weight and the meaning."""
+    """Return a column of the ranking or of the league. ``columns.csv`` has its weight and its meaning."""
     weight, about = _DESCRIBED[board, title]
     return Column(title, tuple(map(text, rows)), weight, about=about)
 
