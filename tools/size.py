@@ -31,7 +31,7 @@ LIMITS = {
 """The largest value that each figure may have."""
 _VAGUE = {*["each", "found", "own", "known", "given", "asked", "kept", "told", "wanted", "thing", "item", "result"]}
 """Names that do not say what they hold."""
-MOST_VAGUE = 1.0
+MOST_VAGUE = 0.005
 """The largest share of the bound names that may be such."""
 
 

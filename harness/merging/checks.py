@@ -41,7 +41,7 @@ ENVIRONMENT = {"prmcal_version": "", "packages": {}, "hardware": {}}
 """The parts of the environment of a run, and what they are if its record lacks them."""
 _LARGEST_JSON = 2**28
 """Bytes. The plan of the paper's grid has 20 million."""
-_SUFFIXES = (".json", ".npy", ".npz", ".parquet", ".safetensors")
+_SUFFIXES = (".json", ".npy", ".npz", ".parquet", ".safetensors", ".skops")
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}", re.ASCII)
 ADVICE = "Nothing was merged. If the folder is yours, run its grid again: only what is damaged is computed."
 _FAILURES = TypeAdapter(dict[str, Failure])

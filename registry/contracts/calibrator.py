@@ -1,5 +1,6 @@
 """The contract of a calibrator: it maps the scores of a PRM to calibrated rewards."""
 
+import importlib
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
@@ -67,6 +68,16 @@ class ScoredPrefixes:
 
 _STATE_FILE = "calibrator.json"
 _ARRAYS_FILE = "calibrator.safetensors"
+_ESTIMATOR = ".skops"
+
+
+def _skops() -> Any:
+    try:
+        return importlib.import_module("skops.io")
+    except ImportError as error:
+        raise PluginFailedError(
+            "It keeps an estimator of scikit-learn, which the package skops saves: pip install skops"
+        ) from error
 
 
 class Calibrator(Plugin, ABC):
@@ -248,13 +259,19 @@ class Calibrator(Plugin, ABC):
             )
 
     def save(self, folder: Path) -> None:
-        """Write the fitted attributes to `folder`: arrays as safetensors, the others as JSON. Nothing is pickled."""
+        """Write the fitted attributes to `folder`: arrays as safetensors, the others as JSON. Nothing is pickled.
+
+        Estimators of scikit-learn are written by skops. Raises a PluginFailedError if skops is not installed.
+        """
         from safetensors.numpy import save_file
 
         fitted = {name: value for name, value in vars(self).items() if name.endswith("_")}
         arrays = {name: np.ascontiguousarray(value) for name, value in fitted.items() if isinstance(value, np.ndarray)}
-        plain = {name: value for name, value in fitted.items() if name not in arrays}
+        estimators = {name: value for name, value in fitted.items() if hasattr(value, "get_params")}
+        plain = {name: value for name, value in fitted.items() if name not in arrays | estimators}
         folder.mkdir(parents=True, exist_ok=True)
+        for name, estimator in estimators.items():
+            _skops().dump(estimator, folder / f"{name}{_ESTIMATOR}")
         save_file(arrays, folder / _ARRAYS_FILE)
         state = {"plugin": self.plugin_name, "levels": list(self.levels), "fitted": plain}
         (folder / _STATE_FILE).write_text(json.dumps(state, sort_keys=True, indent=1) + "\n")
@@ -270,6 +287,9 @@ class Calibrator(Plugin, ABC):
             state: dict[str, Any] = json.loads((folder / _STATE_FILE).read_text())
             arrays = load_file(folder / _ARRAYS_FILE)
             plain, plugin = dict(state["fitted"]), state["plugin"]
+            for path in folder.glob(f"*{_ESTIMATOR}"):
+                types = _skops().get_untrusted_types(file=path)  # Those of scikit-learn that skops has no list of.
+                plain[path.stem] = _skops().load(path, [name for name in types if name.startswith("sklearn.")])
         if plugin != self.plugin_name:
             raise DataError(f"{folder} contains the calibrator '{plugin}', not '{self.plugin_name}'.")
         for name, value in {**plain, **arrays}.items():
