@@ -187,8 +187,8 @@ def read_status(directory: Path) -> tuple[dict[str, Any], tuple[FailureGroup, ..
     remaining_seconds = seconds_left(waiting_shards, cost, record.workers)
     log = directory / LOG_FILE
     running, shards_left = folder.running(), len(unfinished) - failed_shards
-    done_cells, count = len(finished_cells), len(plan.cells)
-    pending_cells = count - done_cells - len(cells_failed)
+    done_cells, total_cells = len(finished_cells), len(plan.cells)
+    pending_cells = total_cells - done_cells - len(cells_failed)
     if running:
         state = "running"
     elif not unfinished:
@@ -209,7 +209,7 @@ def read_status(directory: Path) -> tuple[dict[str, Any], tuple[FailureGroup, ..
         "seconds_left": None if remaining_seconds is None else round(remaining_seconds, 1),
         "log": str(log),
         "shards": {"total": len(plan.shards()), "done": len(done), "failed": failed_shards, "left": shards_left},
-        "cells": {"total": count, "done": done_cells, "failed": len(cells_failed), "pending": pending_cells},
+        "cells": {"total": total_cells, "done": done_cells, "failed": len(cells_failed), "pending": pending_cells},
         "jobs": [
             {
                 "kind": work.kind,

@@ -189,8 +189,8 @@ def with_grader(grid: dict[str, Any], entry: dict[str, Any]) -> dict[str, Any]:
         others = (grader for grader in other_graders if grader["name"] != entry["name"])
         return {**data, "graders": [first_grader, *others, entry]}
 
-    parts = [
+    graded_grid, *graded_parts = (
         {**part, "calibration": changed(part["calibration"]), "datasets": list(map(changed, part["datasets"]))}
         for part in (grid, *grid.get("parts", ()))
-    ]
-    return {**parts[0], "parts": parts[1:]}
+    )
+    return {**graded_grid, "parts": graded_parts}

@@ -90,9 +90,7 @@ class Recorder:
     def lost_cells(self, part: Plan, drop: bool) -> list[str]:
         """Return the ids of the finished cells whose results the run deletes and does not compute again.
 
-        `asked` is the part of the plan that the run computes.
-
-        Raises a RunError if there are any, unless they are to be dropped.
+        `part` is what the run computes. Raises a RunError if there are any, unless they are to be dropped.
         """
         jobs = {cell.cell_id: cell.job.key for cell in self.plan.cells}
         again = {cell.cell_id for cell in part.cells}
@@ -296,7 +294,7 @@ class Recorder:
 
     def cell_row(self, cell: Cell) -> CellRow:
         """Return the row of a cell with its present status."""
-        status = {"blocked": "failed"}.get(self._status(cell.job), self._status(cell.job))
+        status = self._status(cell.job).replace("blocked", "failed")
         return CellRow(
             cell_id=cell.cell_id,
             leaderboard=cell.leaderboard,

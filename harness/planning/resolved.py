@@ -2,7 +2,7 @@
 
 import inspect
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -46,7 +46,7 @@ def metric_specs(grid: GridSpec) -> list[PluginSpec]:
 
 
 def described_metrics(
-    named: Sequence[tuple[str, Metric]], levels: Iterable[Sequence[float]], terminal: bool
+    named: Sequence[tuple[str, Metric]], levels: Sequence[Sequence[float]], terminal: bool
 ) -> tuple[MetricColumn, ...]:
     """Return what readers see of the metrics of a grid, in the order of columns.
 
@@ -56,14 +56,11 @@ def described_metrics(
 
     Raises a GridError if two metrics have columns of the same name.
     """
-    predicted = list(levels)
     columns: dict[str, MetricColumn] = {}
     for name, metric in named:
-        level_of = {
-            column: level
-            for predicted_levels in predicted
-            for column, level in metric.columns(name, predicted_levels).items()
-        }
+        level_of: dict[str, float | None] = {}
+        for predicted_levels in levels:
+            level_of |= metric.columns(name, predicted_levels)
         for column, level in sorted(level_of.items(), key=lambda pair: pair[1] or 0.0):
             if column in columns:
                 raise GridError(
@@ -113,21 +110,18 @@ class GridQuestions:
 
     def slices(self) -> list[QuestionSlice]:
         """Cut the questions into slices, one for each shard."""
-        count = len(self.questions)
-        return [
-            self._slice(range(first, min(first + self.slice_size, count))) for first in range(0, count, self.slice_size)
-        ]
+        whole = range(len(self.questions))
+        return [self._slice(whole[first : first + self.slice_size]) for first in whole[:: self.slice_size]]
 
     def content(self, questions: range, references: bool) -> str:
         """Return the hash of some questions: of their ids and texts, and of all else if `references` is true.
 
         It is kept, because every job over a slice asks for it.
         """
-        place = questions, references
-        if place not in self._hashes:
-            chosen = self.questions[questions.start : questions.stop]
-            self._hashes[place] = content_hash(chosen, references)
-        return self._hashes[place]
+        if (questions, references) not in self._hashes:
+            hashed_questions = self.questions[questions.start : questions.stop]
+            self._hashes[questions, references] = content_hash(hashed_questions, references)
+        return self._hashes[questions, references]
 
     @property
     def planned(self) -> PlannedQuestions:
