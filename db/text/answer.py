@@ -36,8 +36,12 @@ def answer(overview: Overview) -> str:
         repaired = verdict(overview.repair.low, overview.repair.high) == "gain"
         sentences.append("Calibration repairs them." if repaired else "No repair is clear.")
     if saving is not None:
-        saves = verdict(saving.share.low, saving.share.high) == "gain"
-        sentences.append("This saves samples." if saves else "Saved samples are not shown.")
+        words = {
+            "gain": "This saves samples.",
+            "loss": "It saves no samples.",
+            "no gain": "No saving of samples is clear.",
+        }
+        sentences.append(words[verdict(saving.share.low, saving.share.high)])
     sentences = sentences or ["Not known: the grid has no uncalibrated scores to compare with."]
     return " ".join([*sentences, *(["The run is in progress."] if overview.running else [])])
 

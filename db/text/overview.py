@@ -70,21 +70,22 @@ def _repair(overview: types.Overview) -> Tile:
     if overview.repair is None:
         missing = "a calibrator was" if overview.before else "uncalibrated scores were"
         return Tile("Repaired by", "unknown", f"Not in all settings {missing} measured.")
-    return _share("Repaired by", overview.repair, "not shown", "of the Brier score")
+    return _share("Repaired by", overview.repair, "of the Brier score")
 
 
 def _saving(overview: types.Overview) -> Tile:
     if overview.saving is None:
         return Tile("Samples saved", "unknown", "Add `league: true` to the grid.")
-    return _share("Samples saved", overview.saving.share, "none shown", "at equal accuracy")
+    return _share("Samples saved", overview.saving.share, "at equal accuracy")
 
 
-def _share(name: str, share: Estimate, without: str, of: str) -> Tile:
+def _share(name: str, share: Estimate, of: str) -> Tile:
     """Return a share as a figure only if its interval is above 0."""
     ends, percent = interval(100 * share.low, 100 * share.high, 0), f"{number(100 * share.value, 0)}%"
-    if verdict(share.low, share.high) == "gain":
+    outcome = verdict(share.low, share.high)
+    if outcome == "gain":
         return Tile(name, percent, f"{ends} {of}")
-    return Tile(name, without, f"{percent} {ends} {of}")
+    return Tile(name, {"loss": "none", "no gain": "not clear"}[outcome], f"{percent} {ends} {of}")
 
 
 def tests_text(outcomes: types.Outcomes) -> str:

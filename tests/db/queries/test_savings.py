@@ -62,7 +62,7 @@ def test_the_setting_itself_saves_nothing_and_a_worse_rule_loses() -> None:
     assert (same.share.value, same.share.low, same.share.high) == pytest.approx((0, 0, 0), abs=1e-6)
     worse = found(lambda chances, samples: fixed(chances, samples / 2))
     assert worse.share.high < 0
-    assert _share("", worse.share, "none shown", "").figure == "none shown"
+    assert _share("", worse.share, "").figure == "none"
 
 
 def test_the_best_rule_is_chosen_and_an_accuracy_out_of_reach_counts() -> None:
