@@ -116,13 +116,9 @@ class _Planner(Chain):
         self, calibrator: plan.PlannedPlugin[Calibrator], fitted: Scored, fit: Job[parameters.FitParameters]
     ) -> Scored:
         """Plan the rewards of the calibration questions, if a strategy that is tuned on them reads rewards."""
-        labels = replace(fitted.labels, dataset="", calibrator=calibrator.name)
-        if not any(
-            isinstance(strategy.built, PoolStrategy) and strategy.built.tuned and "rewards" in strategy.built.reads
-            for strategy in self._run_for(labels)
-        ):
-            return fitted
-        return self.calibrated(calibrator, fitted, fit)
+        rules = self._pool_strategies(replace(fitted.labels, dataset="", calibrator=calibrator.name))
+        tunes_on_rewards = any(strategy.tuned and "rewards" in strategy.reads for strategy in rules)
+        return self.calibrated(calibrator, fitted, fit) if tunes_on_rewards else fitted
 
     def _levels(self, calibrator: Calibrator) -> list[float]:
         """Return the levels beta of the grid. A point estimate has only one, the median, which is used for all."""
@@ -141,6 +137,11 @@ class _Planner(Chain):
         """Return the strategies that the grid runs for a data set, a PRM and a calibrator."""
         names = (labels.dataset, labels.prm, labels.calibrator)
         return [strategy for strategy in self.resolved.strategies if self.grid.runs(strategy.name, *names)]
+
+    def _pool_strategies(self, labels: Labels) -> list[PoolStrategy]:
+        """Return those of these strategies that choose from a pool."""
+        built = (strategy.built for strategy in self._run_for(labels))
+        return [strategy for strategy in built if isinstance(strategy, PoolStrategy)]
 
     def _strategies(self, tested: Sampled, tuning: Sampled) -> None:
         """Plan every strategy that is run once for these trajectories, with every target C if it has one."""
@@ -245,10 +246,8 @@ class _Planner(Chain):
 
         It needs whole solutions, and a strategy that reads scores of the pool.
         """
-        if scored.data.followed_up is not None or not any(
-            isinstance(strategy.built, PoolStrategy) and strategy.built.once_for != "data"
-            for strategy in self._run_for(scored.labels)
-        ):
+        reads_scores = any(strategy.once_for != "data" for strategy in self._pool_strategies(scored.labels))
+        if scored.data.followed_up is not None or not reads_scores:
             return
         inputs: dict[str, Job[parameters.Parameters]] = {"graded": scored.graded, "score": scored.scores}
         if isinstance(scored, Calibrated):
