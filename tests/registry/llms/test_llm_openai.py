@@ -186,7 +186,10 @@ def test_a_refused_request_is_not_repeated(fault: str, advice: str) -> None:
         assert len(server.requests) == 1
 
 
-def test_a_key_comes_from_the_environment_and_goes_nowhere_else(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_key_comes_from_the_environment_and_goes_nowhere_else(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("DEBUG")  # Libraries of HTTP tell what they send.
     monkeypatch.setenv("OPENAI_API_KEY", "other")
     with serving() as server:
         texts(plugin(server.url), n=1)
@@ -200,6 +203,7 @@ def test_a_key_comes_from_the_environment_and_goes_nowhere_else(monkeypatch: pyt
         sent = {key.lower(): value for key, value in server.headers[before].items()}
         assert sent["authorization"] == "Bearer secret"
         assert "secret" not in repr((llm.identity(), llm.arguments))
+        assert "send_request_headers" in caplog.text and "secret" not in caplog.text
 
 
 def test_the_identity_is_the_model_and_how_it_is_asked() -> None:
