@@ -203,7 +203,7 @@ def _states(solutions: Sequence[Solution], prm: HeadlessPRM) -> list[Floats32]:
 
 
 def _scored(data: Labelled, scores: Sequence[Floats]) -> Scored:
-    """Return the rows of the solutions with these scores of their prefixes. NaN is no score."""
+    """Return the rows of the solutions, with `scores` as the scores of their prefixes. NaN is no score."""
     solutions = [
         {**solution, "score": [None if math.isnan(score) else float(score) for score in prefix_scores]}
         for solution, prefix_scores in zip(data.solutions, scores, strict=True)

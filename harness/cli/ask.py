@@ -130,8 +130,8 @@ def serve(
 
     POST /pooling scores the steps of trajectories in vLLM's form of a PRM. GET /openapi.json describes it.
 
-    Only this machine can reach the server, unless --host says otherwise. Then requests that compute need the token in
-    the environment variable PRMCAL_SERVER_TOKEN, or the one that is printed.
+    Only this machine can reach the server, unless --host says otherwise. Others must send a token with requests that
+    compute: that of the environment variable PRMCAL_SERVER_TOKEN, or else the one that is printed.
     """
     if any(importlib.util.find_spec(name) is None for name in ("fastapi", "uvicorn")):
         raise PrmcalError(

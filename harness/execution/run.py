@@ -115,7 +115,7 @@ def run_grid(
 def _new_record(
     grid: GridSpec, plugin_files: Sequence[Path], workers: int, only: Only, executor: Executor
 ) -> RunRecord:
-    """Return the record of a run that begins now, by which others see what it does."""
+    """Return the record of a run that begins now. Other processes read it to learn what the run does."""
     environment = run_environment()
     if executor.on_gpus:  # Those of a cluster are not on this machine.
         environment["hardware"]["gpus"] = environment["hardware"]["gpus"] or ["GPUs of the cluster"]

@@ -72,7 +72,7 @@ def statistic_of(metric: Metric, rows: PrefixRows, bootstrap: Bootstrap) -> Stat
 
     For a metric that is measured at each level, the rows are those of one level. `bootstrap` resamples the questions,
     by which the noise of an :class:`AbsoluteSum` is measured. Raises a FaultyPluginError if the metric returns
-    something else than its contract says. The message says what.
+    something else than its contract says. The message names the rule.
     """
     values = metric.measure(rows)
     if values is None:

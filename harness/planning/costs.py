@@ -19,9 +19,9 @@ _ENOUGH = 0.05
 class CostModel:
     """The cost of the shards of a plan, learnt from finished ones.
 
-    A shard costs as much for its work as the finished shards of the same kind of job did, those with a model and those
-    without one apart. As long as there are none, its time is that of all finished shards that also run a model, or also
-    run none.
+    The time of a shard is estimated from finished shards of the same kind of job, in proportion to its work. Shards
+    with a model and shards without one are counted apart. As long as none of this kind is finished, all finished shards
+    count that also run a model, or also run none.
 
     `done` are the finished shards.
     """

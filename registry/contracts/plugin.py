@@ -1,4 +1,4 @@
-"""The base of all plugins: a name, arguments that are data with their ranges, and an identity for the job keys."""
+"""The base of all plugins. It has a name, arguments (plain data with allowed ranges), and an identity for job keys."""
 
 import math
 import os

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
 _STOPPED_BY = ("stop_reason", "matched_stop")
-"""The fields in which vLLM and SGLang return a stop string. They are null or a token's id at an end token."""
+"""The fields in which vLLM and SGLang return a stop string. After an end token they are null, or its id."""
 
 
 _NEUTRAL: Mapping[str, float] = {"top_k": -1, "min_p": 0.0, "repetition_penalty": 1.0, "repeat_penalty": 1.0}

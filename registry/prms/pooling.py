@@ -153,8 +153,8 @@ class PoolingHTTPPRM(Served, TokenPRM):
             )
         if outputs and rows.shape[1] != outputs:
             raise PluginFailedError(
-                f"{server} returned {rows.shape[1]} numbers for each place, and the format has {outputs} outputs. "
-                "Check 'model' and 'format'."
+                f"{server} returned {rows.shape[1]} numbers for each token or marker, but the format has {outputs} "
+                "outputs. Check 'model' and 'format'."
             )
         if not np.isfinite(rows).all():
             raise PluginFailedError(

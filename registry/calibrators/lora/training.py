@@ -34,7 +34,7 @@ from prmcal.registry.models.memory import advise, free_reserved, too_small
 Passes = list[dict[str, Any]]
 """The forward passes of one batch. Each has the model's `inputs`, and the `target` and `weight` of every slot."""
 RowLoss = Callable[[Tensor, Tensor], Tensor]
-"""From rewards, of shape (..., outputs), and the targets of `Parts`, of shape (...), to losses of shape (...)."""
+"""From rewards, of shape (..., outputs), and the targets of `Passes`, of shape (...), to losses of shape (...)."""
 
 _CHECKPOINTS = 20
 _SHOWN_STEPS = 20
@@ -173,7 +173,7 @@ def train(
     """Train a model's adapter in place, from the newest complete checkpoint of the same fit if there is one.
 
     The model's forward pass returns log-odds of shape (trees, slots, outputs). The trainer aligns its special tokens
-    with the PRM's tokenizer. `parts_of` returns the forward passes of a batch, by its number; their weights sum to 1.
+    with the PRM's tokenizer. `passes_of` returns the forward passes of a batch, by its number; their weights sum to 1.
     `settings` are the calibrator's arguments: the learning rate of the first step, which decays linearly to 0, and the
     seed of dropout. `fit` is a hash of everything that the result depends on. Checkpoints of other fits are ignored.
     Raises a PluginFailedError if the loss or a weight becomes NaN or infinite.
