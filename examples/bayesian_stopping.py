@@ -34,13 +34,13 @@ class BayesianStopping(SequentialRule):
     def __init__(self, confidence: float = 0.95) -> None:
         self.confidence = confidence
 
-    def tune(self, pool, setting) -> None:
+    def tune(self, pool, allowance) -> None:
         """Learn the shapes, and compute the posterior; see :meth:`prmcal.PoolStrategy.tune`."""
         counts = [np.unique(answers[answers >= 0], return_counts=True)[1] for answers in pool.answers]
         shapes = np.zeros((len(counts), max(1, max(map(len, counts)))))
         for shape, votes in zip(shapes, counts, strict=True):
             shape[: len(votes)] = np.sort(votes)[::-1] / max(votes.sum(), 1)
-        self.posterior = posterior(shapes[shapes.any(axis=1)], min(setting.samples, pool.size))
+        self.posterior = posterior(shapes[shapes.any(axis=1)], min(allowance.samples, pool.size))
 
     def follow(self, drawn: Drawn, points: tuple[float, ...]) -> Outcome:
         """Stop when the leader is the most probable answer."""

@@ -35,7 +35,7 @@ class Cges(SequentialRule):
     def __init__(self, threshold: float = 0.95) -> None:
         self.threshold = threshold
 
-    def tune(self, pool, setting) -> None:
+    def tune(self, pool, allowance) -> None:
         """Fit the confidence; see :meth:`prmcal.PoolStrategy.tune`."""
         is_scored = np.isfinite(pool.scores)
         scores, is_right = pool.scores[is_scored], pool.correct[is_scored]

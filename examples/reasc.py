@@ -35,7 +35,7 @@ class Reasc(SequentialRule):
         self.target = target
         self.strength = strength
 
-    def tune(self, pool, setting) -> None:
+    def tune(self, pool, allowance) -> None:
         """Measure the scores and the gate; see :meth:`prmcal.PoolStrategy.tune`."""
         is_scored = np.isfinite(pool.scores)
         scores, is_right = pool.scores[is_scored], pool.correct[is_scored]

@@ -32,7 +32,7 @@ from prmcal.harness.planning.saved import existing_plan
 from prmcal.harness.storage.folder import RunFolder
 from prmcal.harness.storage.store import Store
 from prmcal.registry.contracts.pool import Pool
-from prmcal.registry.contracts.strategy import PoolStrategy, Setting
+from prmcal.registry.contracts.strategy import Allowance, PoolStrategy
 from prmcal.registry.plugins import strategies
 
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "add-a-pool.md"
@@ -85,7 +85,7 @@ def fixed_rules(tuning: Pool, test: Pool) -> list[Fixed]:
         rule = strategies.create(name)
         assert isinstance(rule, PoolStrategy)
         try:
-            swept = [rule.sweep(pool, Setting(samples)) for pool in (tuning, test)]
+            swept = [rule.sweep(pool, Allowance(samples)) for pool in (tuning, test)]
         except DataError:
             continue
         counts = np.array([answered.samples.mean() for answered in swept[1]])

@@ -18,7 +18,7 @@ import numpy as np
 from benchmarks.statistics.safe_choice import insert, pools
 from prmcal.harness.audit.estimates import Number, mean_of_questions
 from prmcal.registry.contracts.pool import Pool
-from prmcal.registry.contracts.strategy import PoolStrategy, Setting
+from prmcal.registry.contracts.strategy import Allowance, PoolStrategy
 from prmcal.registry.plugins import load_plugin_file, strategies
 from prmcal.registry.reading.pools import shipped_pools
 
@@ -29,16 +29,16 @@ RIVALS = ("CGES", "ReASC", "Bayesian stopping", "ESC")
 def compared(pool: Pool, name: str) -> Number:
     """Return the accuracy of `learned stopping` minus that of a rival with its default argument."""
     half = np.random.default_rng(0).permutation(pool.questions) % 2
-    differences, setting = np.zeros(pool.questions), Setting(pool.size)
+    differences, allowance = np.zeros(pool.questions), Allowance(pool.size)
     for fold in (0, 1):
         taught, held = (pool.drawn(np.flatnonzero((half == fold) == is_held), slice(None)) for is_held in (False, True))
         rival, learned = strategies.create(name), strategies.create("learned stopping")
         assert isinstance(rival, PoolStrategy) and isinstance(learned, PoolStrategy)
         for rule in (rival, learned):
             if rule.tuned:
-                rule.tune(taught, setting)
-        answered = rival.answer(held, setting)
-        curve = sorted(learned.sweep(held, setting), key=lambda variant: float(variant.samples.mean()))
+                rule.tune(taught, allowance)
+        answered = rival.answer(held, allowance)
+        curve = sorted(learned.sweep(held, allowance), key=lambda variant: float(variant.samples.mean()))
         costs = [variant.samples.mean() for variant in curve]
         rows = np.stack([variant.accuracy for variant in curve], axis=1)
         at_cost = np.array([np.interp(answered.samples.mean(), costs, row) for row in rows])

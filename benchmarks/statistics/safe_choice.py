@@ -30,7 +30,7 @@ from prmcal.harness.audit.pooled import pool_of
 from prmcal.harness.audit.scored import scored_records
 from prmcal.log_odds import log_odds
 from prmcal.registry.contracts.pool import Pool
-from prmcal.registry.contracts.strategy import Setting
+from prmcal.registry.contracts.strategy import Allowance
 from prmcal.registry.reading.fields import Fields
 from prmcal.registry.reading.files import read_files
 from prmcal.registry.reading.pools import read_pool, shipped_pools
@@ -125,9 +125,9 @@ def measured(title: str, pool: Pool, resamples: int) -> list[str]:
     tuning = pool.drawn(np.flatnonzero(half), slice(None))
     test_pool = pool.drawn(np.flatnonzero(~half if not half.all() else half), slice(None))
     strategy = SafeChoice(delta=DELTA, loss=LOSS)
-    strategy.tune(tuning, Setting(pool.size))
+    strategy.tune(tuning, Allowance(pool.size))
     candidates = strategy.candidates_
-    answered = [rule.strategy.answer(test_pool, rule.setting) for rule in strategy.rules_]
+    answered = [rule.strategy.answer(test_pool, rule.allowance) for rule in strategy.rules_]
     table = np.stack([variant.accuracy for variant in answered])
     costs = np.stack([variant.samples for variant in answered])
     truth, cost = table.mean(axis=1), costs.mean(axis=1)

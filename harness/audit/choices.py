@@ -11,7 +11,7 @@ from prmcal.arrays import Bools, Floats
 from prmcal.harness.audit.estimates import Number, mean_of_questions
 from prmcal.harness.audit.scored import Scored
 from prmcal.registry.contracts.pool import Pool
-from prmcal.registry.contracts.strategy import Setting
+from prmcal.registry.contracts.strategy import Allowance
 from prmcal.registry.strategies.best_of import BestOfN
 from prmcal.registry.strategies.learned import LearnedStopping
 from prmcal.registry.strategies.safe_choice import SafeChoice
@@ -58,7 +58,7 @@ def choices(scored: Scored) -> Choices | None:
     correct, scores, answers = arrays
     pool = Pool(correct, answers, scores=scores)
     samples, strategy = correct.shape[1], SafeChoice()
-    strategy.tune(pool, Setting(samples))
+    strategy.tune(pool, Allowance(samples))
     table, names = strategy.candidates_, [rule.text for rule in strategy.rules_]
     safest = strategy.candidates_.best(strategy.safe_, samples)
     is_promised = safest != 0
@@ -91,7 +91,7 @@ def best_of_all(scored: Scored) -> tuple[int, Floats, Floats] | None:
     if arrays is None or arrays[1] is None:
         return None
     correct, scores, answers = arrays
-    best = BestOfN().answer(Pool(correct, answers, scores=scores), Setting(correct.shape[1])).accuracy
+    best = BestOfN().answer(Pool(correct, answers, scores=scores), Allowance(correct.shape[1])).accuracy
     return correct.shape[1], correct.mean(axis=1), best
 
 

@@ -21,7 +21,7 @@ from prmcal.harness.storage.store import content_key, seed_from_key
 from prmcal.registry.contracts.data import GenerationRequest, Prefix, Sampling
 from prmcal.registry.contracts.pool import Pool, Reads
 from prmcal.registry.contracts.results import require
-from prmcal.registry.contracts.strategy import PoolStrategy, Setting, Strategy
+from prmcal.registry.contracts.strategy import Allowance, PoolStrategy, Strategy
 from prmcal.registry.grading.extraction import Ways, find_answer
 from prmcal.registry.plugins import strategies
 from prmcal.registry.strategies.safe_choice import SafeChoice
@@ -55,8 +55,8 @@ class CalibratedPRM:
     ways: Ways
     """The places of the answers in the texts of the LLM."""
     strategy: PluginReference
-    setting: Setting
-    """The strategy by which questions are answered, and its setting: the largest number of samples, and a target C."""
+    allowance: Allowance
+    """The strategy that answers questions, and its allowance: the largest number of samples, and a target C."""
     level: float | None
     """The level beta of the rewards that the strategy reads."""
     calibration: Callable[[Sequence[Reads]], Pool]
@@ -92,16 +92,16 @@ class CalibratedPRM:
         seed : int
             Another seed gives other samples.
         """
-        begun, setting = time.monotonic(), self.setting
+        begun, allowance = time.monotonic(), self.allowance
         if max_samples is not None:
-            setting = replace(setting, samples=max_samples)
-        strategy = self._strategy(setting)
+            allowance = replace(allowance, samples=max_samples)
+        strategy = self._strategy(allowance)
         (bare,) = self.scorer.rewards([(question, ())])
         if bare.point[0] is None:
             raise PrmcalError(
                 f"The question is too long for the PRM '{self.scorer.prm.name}'. It has {len(question):,} characters."
             )
-        trajectories, chosen = self._sample(question, strategy, setting, seed, bare)
+        trajectories, chosen = self._sample(question, strategy, allowance, seed, bare)
         best = trajectories[chosen]
         probability, low, high = (None, None, None) if best.answer is None else best.rewards.before_answer
         return Solution(
@@ -110,7 +110,7 @@ class CalibratedPRM:
             probability=probability,
             low=low,
             high=high,
-            reason=self._reason(strategy, setting, len(trajectories)),
+            reason=self._reason(strategy, allowance, len(trajectories)),
             samples=len(trajectories),
             generated_tokens=sum(trajectory.tokens for trajectory in trajectories),
             seconds=time.monotonic() - begun,
@@ -118,8 +118,8 @@ class CalibratedPRM:
             chosen=chosen,
         )
 
-    def _strategy(self, setting: Setting) -> PoolStrategy:
-        if setting.samples not in self._tuned:
+    def _strategy(self, allowance: Allowance) -> PoolStrategy:
+        if allowance.samples not in self._tuned:
             name = self.strategy.name
             built: Strategy = self.strategy.build(strategies)
             if built.reference or "success" in built.reads:
@@ -134,27 +134,27 @@ class CalibratedPRM:
                 )
             if built.tuned:
                 with plugin_guard("strategy", name, "be tuned"):
-                    built.tune(self.calibration(built.reads), setting)
-            self._tuned[setting.samples] = built
-        return self._tuned[setting.samples]
+                    built.tune(self.calibration(built.reads), allowance)
+            self._tuned[allowance.samples] = built
+        return self._tuned[allowance.samples]
 
     def _sample(
-        self, question: str, strategy: PoolStrategy, setting: Setting, seed: int, bare: PrefixRewards
+        self, question: str, strategy: PoolStrategy, allowance: Allowance, seed: int, bare: PrefixRewards
     ) -> tuple[list[Trajectory], int]:
         """Draw whole samples until the strategy needs no more, and return them with the index of its choice."""
-        name, limit = self.strategy.name, setting.samples
+        name, limit = self.strategy.name, allowance.samples
         trajectories: list[Trajectory] = []
         while True:
             pool, counts = _pool(bare, trajectories, limit, self.level), np.array([len(trajectories)], dtype=np.int64)
             with plugin_guard("strategy", name, "decide"):
-                needed = np.asarray(strategy.needed(pool, counts, setting))
+                needed = np.asarray(strategy.needed(pool, counts, allowance))
                 require(needed.shape == (1,) and needed[0] >= 1, "'needed' must return an int of at least 1.")
             new_numbers = range(len(trajectories), min(int(needed[0]), limit))
             if not new_numbers:
                 break
             trajectories += self._draw(question, new_numbers, seed)
         with plugin_guard("strategy", name, "choose an answer"):
-            chosen = strategy.choose(_pool(bare, trajectories, len(trajectories), self.level), setting)
+            chosen = strategy.choose(_pool(bare, trajectories, len(trajectories), self.level), allowance)
             fits = isinstance(chosen, int) and 0 <= chosen < len(trajectories)
             require(fits, f"'choose' must return the index of one of {len(trajectories)} trajectories.")
         return trajectories, chosen
@@ -177,12 +177,12 @@ class CalibratedPRM:
             for text, answer, sample, reward in zip(texts, answers, samples, rewards, strict=True)
         ]
 
-    def _reason(self, strategy: PoolStrategy, setting: Setting, samples: int) -> str:
+    def _reason(self, strategy: PoolStrategy, allowance: Allowance, samples: int) -> str:
         drew = f"drew {counted(samples, 'sample')}"
         if isinstance(strategy, SafeChoice):
-            return f"The safe choice is '{strategy.chosen_rule(setting).text}', which {drew}."
-        target = "" if setting.target is None else f" (target {setting.target:g})"
-        limit = ", the most that it may draw" if samples == setting.samples > 1 else ""
+            return f"The safe choice is '{strategy.chosen_rule(allowance).text}', which {drew}."
+        target = "" if allowance.target is None else f" (target {allowance.target:g})"
+        limit = ", the most that it may draw" if samples == allowance.samples > 1 else ""
         return f"The strategy '{self.strategy.name}'{target} {drew}{limit}."
 
     def close(self) -> None:

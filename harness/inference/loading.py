@@ -22,7 +22,7 @@ from prmcal.harness.storage.folder import RunFolder
 from prmcal.harness.storage.store import Store
 from prmcal.registry.contracts.data import Sampling
 from prmcal.registry.contracts.pool import Pool, Reads
-from prmcal.registry.contracts.strategy import DEFAULT_STRATEGY, Setting
+from prmcal.registry.contracts.strategy import DEFAULT_STRATEGY, Allowance
 from prmcal.registry.grading.extraction import MARKED, Ways
 
 RULE = (
@@ -75,7 +75,7 @@ def load(
     llm_reference = next(planned.reference for planned in plan.plugins["llm"] if planned.name == fit.labels.llm)
     generating_jobs = plan.jobs_of(parameters.GeneratingParameters)
     sampling_jobs = [job for job in generating_jobs if job.labels.llm == fit.labels.llm]
-    strategy, setting = _rule(plan, planned_cell)
+    strategy, allowance = _rule(plan, planned_cell)
     return CalibratedPRM(
         name=title or str(fit.labels),
         chosen_by="" if all(names.values()) else f"What was not named was chosen by this rule: {RULE}.",
@@ -84,7 +84,7 @@ def load(
         sampling=sampling_jobs[0].shards[0].parameters.sampling if sampling_jobs else Sampling(),
         ways=_ways(plan, llm_reference),
         strategy=strategy,
-        setting=setting,
+        allowance=allowance,
         level=None if planned_cell is None else planned_cell.level,
         calibration=partial(calibration_pool, plan, store, fit.shards[0]),
     )
@@ -103,16 +103,16 @@ def _scorer(plan: Plan, store: Store, fit: Job[FitParameters], llm: PluginRefere
     return Scorer(models, prm, calibrator, fitted.name, tuple(sorted(levels)))
 
 
-def _rule(plan: Plan, cell: Cell | None) -> tuple[PluginReference, Setting]:
-    """Return the strategy of a cell with its setting, or the default one, with as many samples as the grid has."""
+def _rule(plan: Plan, cell: Cell | None) -> tuple[PluginReference, Allowance]:
+    """Return the strategy of a cell with its allowance, or the default one, with as many samples as the grid has."""
     samples = [job.shards[0].parameters.samples for job in plan.jobs_of(parameters.StrategyParameters)]
     samples += [job.shards[0].parameters.samples for job in plan.jobs_of(parameters.LeagueParameters)]
     most_samples = max(samples, default=_DEFAULT_SAMPLES)
     references = {planned.name: planned.reference for planned in plan.plugins.get("strategy", ())}
     if cell is not None and cell.strategy:
-        return references[cell.strategy], Setting(most_samples, cell.target)
+        return references[cell.strategy], Allowance(most_samples, cell.target)
     default = PluginReference(DEFAULT_STRATEGY, DEFAULT_STRATEGY, {})
-    return references.get(DEFAULT_STRATEGY, default), Setting(most_samples)
+    return references.get(DEFAULT_STRATEGY, default), Allowance(most_samples)
 
 
 def _ways(plan: Plan, llm: PluginReference) -> Ways:

@@ -22,7 +22,7 @@ from prmcal.harness.jobs.plugin_calls import plugin_guard
 from prmcal.harness.jobs.strategy import order_error, tuned_strategy
 from prmcal.harness.metrics import league
 from prmcal.registry.contracts.results import check_answered, require
-from prmcal.registry.contracts.strategy import Answered, Setting
+from prmcal.registry.contracts.strategy import Allowance, Answered
 from prmcal.registry.strategies.best_of import best_of_each, curve_counts
 from prmcal.registry.strategies.scaling import adaptive_samples
 from prmcal.remembered import remembered
@@ -90,18 +90,18 @@ def compute_league(shard: Shard[LeagueParameters], context: Context) -> Output:
     if parameters.samples < 2:
         raise DataError("A league needs at least 2 samples. Leave out this data set in 'datasets' of the strategy.")
     trajectories = pools.graded_trajectories(shard, context)
-    setting = Setting(parameters.samples)
+    allowance = Allowance(parameters.samples)
     with plugin_guard("strategy", parameters.strategy.name, "give its curve"):
-        strategy = tuned_strategy(shard, context, setting)
+        strategy = tuned_strategy(shard, context, allowance)
         pool = pools.pool_of(shard, context, trajectories, strategy.reads, parameters.level)
-        swept = strategy.sweep(pool, setting)
+        swept = strategy.sweep(pool, allowance)
         require(bool(swept), "its curve must have at least one point.")
         for answered in swept:
-            check_answered(answered, pool.questions, setting)
+            check_answered(answered, pool.questions, allowance)
     single_accuracy = pool.correct.mean(axis=1)
-    curve = _best_curve(single_accuracy, swept, setting.samples)
-    fixed = _fixed_in_league(pools.last_scores(shard, context), trajectories.correct, setting.samples)
-    metrics = _metrics(trajectories, curve, fixed, setting.samples)
+    curve = _best_curve(single_accuracy, swept, allowance.samples)
+    fixed = _fixed_in_league(pools.last_scores(shard, context), trajectories.correct, allowance.samples)
+    metrics = _metrics(trajectories, curve, fixed, allowance.samples)
     # The other numbers are parts of these two, so only these are compared.
     results, replicates = metric_tables({None: metrics}, parameters.bootstrap, _COMPARED)
     results["rows"] = (results["questions"] * trajectories.correct.shape[1]).astype("int32")

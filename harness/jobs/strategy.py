@@ -16,7 +16,7 @@ from prmcal.harness.jobs.job import Shard
 from prmcal.harness.jobs.parameters import LeagueParameters, SearchResultsParameters, StrategyParameters
 from prmcal.harness.jobs.plugin_calls import plugin_guard
 from prmcal.registry.contracts.results import check_answered
-from prmcal.registry.contracts.strategy import Answered, PoolStrategy, Setting
+from prmcal.registry.contracts.strategy import Allowance, Answered, PoolStrategy
 from prmcal.registry.plugins import strategies
 
 
@@ -24,15 +24,15 @@ def compute_strategy(shard: Shard[StrategyParameters], context: Context) -> Outp
     """Return accuracy, samples, budget ratio and costs, and pass@n if the strategy reports it."""
     trajectories = pools.graded_trajectories(shard, context)
     parameters = shard.parameters
-    setting = Setting(parameters.samples, parameters.target)
+    allowance = Allowance(parameters.samples, parameters.target)
     with plugin_guard("strategy", parameters.strategy.name, "answer"):
-        strategy = tuned_strategy(shard, context, setting)
+        strategy = tuned_strategy(shard, context, allowance)
         pool = pools.pool_of(shard, context, trajectories, strategy.reads, parameters.level)
-        answered = strategy.answer(pool, setting)
-        check_answered(answered, len(trajectories.question_ids), setting)
+        answered = strategy.answer(pool, allowance)
+        check_answered(answered, len(trajectories.question_ids), allowance)
     accuracy = np.minimum(answered.accuracy, 1.0)
     metrics = {"accuracy": mean_of(trajectories, accuracy, bounded_interval)}
-    metrics |= budgets(trajectories, answered, setting.samples)
+    metrics |= budgets(trajectories, answered, allowance.samples)
     if answered.pass_at_samples is not None:
         metrics["pass_at_n"] = mean_of(trajectories, answered.pass_at_samples, bounded_interval)
     if answered.order_error is not None:
@@ -45,7 +45,7 @@ def compute_strategy(shard: Shard[StrategyParameters], context: Context) -> Outp
 
 
 def tuned_strategy(
-    shard: Shard[StrategyParameters] | Shard[LeagueParameters], context: Context, setting: Setting
+    shard: Shard[StrategyParameters] | Shard[LeagueParameters], context: Context, allowance: Allowance
 ) -> PoolStrategy:
     """Return the strategy of a shard, tuned on the calibration questions if it asks for that."""
     parameters = shard.parameters
@@ -54,7 +54,7 @@ def tuned_strategy(
         raise FaultyPluginError("it must derive from prmcal.PoolStrategy or prmcal.SearchStrategy.")
     if strategy.tuned:
         calibration_pool = pools.tuning_pool(shard, context, strategy.reads, parameters.level)
-        strategy.tune(calibration_pool, setting)
+        strategy.tune(calibration_pool, allowance)
     return strategy
 
 

@@ -10,7 +10,7 @@ from prmcal.arrays import Floats
 from prmcal.registry.conformance.plugin import expect, further_checks
 from prmcal.registry.contracts import results
 from prmcal.registry.contracts.pool import PER_TRAJECTORY, READS, Pool
-from prmcal.registry.contracts.strategy import Answered, PoolStrategy, SearchStrategy, Setting, Strategy
+from prmcal.registry.contracts.strategy import Allowance, Answered, PoolStrategy, SearchStrategy, Strategy
 from prmcal.registry.strategies.best_of import pass_at_n
 
 _QUESTIONS, _SIZE, _STEPS, _TARGET = 30, 16, 4, 0.9
@@ -50,21 +50,21 @@ def _pool(plugin: PoolStrategy, arrays: dict[str, NDArray[Any]]) -> Pool:
     return Pool(arrays["correct"], arrays["answers"], **declared)
 
 
-def _tuned(plugin: PoolStrategy, setting: Setting) -> PoolStrategy:
+def _tuned(plugin: PoolStrategy, allowance: Allowance) -> PoolStrategy:
     """The strategy, tuned on other questions if it wants to be."""
     if plugin.tuned:
         arrays = _arrays(seed=7)
         for name in ("correct", "answers", *PER_TRAJECTORY):
             arrays[name] = arrays[name][:, :_CALIBRATION_SIZE]
-        plugin.tune(_pool(plugin, arrays), setting)
+        plugin.tune(_pool(plugin, arrays), allowance)
     return plugin
 
 
 def _answer(plugin: PoolStrategy, arrays: dict[str, NDArray[Any]], target: float = _TARGET) -> Answered:
     """The result of the strategy, after a check by its contract."""
-    setting = Setting(_SIZE, target if plugin.targeted else None)
-    answered = _tuned(plugin, setting).answer(_pool(plugin, arrays), setting)
-    results.check_answered(answered, _QUESTIONS, setting)
+    allowance = Allowance(_SIZE, target if plugin.targeted else None)
+    answered = _tuned(plugin, allowance).answer(_pool(plugin, arrays), allowance)
+    results.check_answered(answered, _QUESTIONS, allowance)
     expect(answered.samples.min() > 0, "samples must be above")
     return answered
 
@@ -148,8 +148,8 @@ def check_a_higher_target_costs_no_less(plugin: PoolStrategy) -> None:
 
 def check_the_curve_begins_below_its_end(plugin: PoolStrategy) -> None:
     """``sweep`` returns results of all questions. If it has several, their budgets differ."""
-    setting = Setting(_SIZE, _TARGET if plugin.targeted else None)
-    points = _tuned(plugin, setting).sweep(_pool(plugin, _arrays()), setting)
+    allowance = Allowance(_SIZE, _TARGET if plugin.targeted else None)
+    points = _tuned(plugin, allowance).sweep(_pool(plugin, _arrays()), allowance)
     good = bool(points) and all(
         isinstance(point, Answered) and point.samples.shape == (_QUESTIONS,) for point in points
     )

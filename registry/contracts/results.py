@@ -13,7 +13,7 @@ from prmcal.arrays import Floats
 from prmcal.errors import FaultyPluginError
 from prmcal.registry.contracts.data import Completion, FinishReason, Level, PrefixScores, Question
 from prmcal.registry.contracts.dataset import content_hash
-from prmcal.registry.contracts.strategy import Answered, Setting
+from prmcal.registry.contracts.strategy import Allowance, Answered
 from prmcal.registry.messages import shown
 
 _MOST_TOKENS = 2**31 - 1
@@ -103,7 +103,7 @@ def check_rewards(rewards: Floats, rows: int, levels: int) -> None:
     require(ordered, "its quantiles cross. Write np.sort(rewards, axis=1), or fit levels that cannot cross.")
 
 
-def check_answered(answered: Any, questions: int, setting: Setting) -> None:
+def check_answered(answered: Any, questions: int, allowance: Allowance) -> None:
     """Raise a FaultyPluginError unless the results of a strategy meet the contract."""
     require(
         isinstance(answered, Answered),
@@ -111,9 +111,9 @@ def check_answered(answered: Any, questions: int, setting: Setting) -> None:
     )
     ranges: dict[str, tuple[Floats | None, int]] = {
         "accuracy": (answered.accuracy, 1),
-        "samples": (answered.samples, setting.samples),
+        "samples": (answered.samples, allowance.samples),
         "pass_at_samples": (answered.pass_at_samples, 1),
-        "estimated_from": (answered.estimated_from, setting.samples),
+        "estimated_from": (answered.estimated_from, allowance.samples),
         "order_error": (answered.order_error, 1),
     }
     for name, (values, upper) in ranges.items():

@@ -25,7 +25,7 @@ DEFAULT_STRATEGY = "learned stopping"
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class Allowance:
     """The largest number of samples and the target with which a strategy is run."""
 
     samples: int
@@ -96,7 +96,7 @@ class PoolStrategy(Strategy):
         """True if it has a curve of accuracy against samples: if it has a target C, or its own ``sweep``."""
         return self.targeted or type(self).sweep is not PoolStrategy.sweep
 
-    def tune(self, pool: Pool, setting: Setting) -> None:
+    def tune(self, pool: Pool, allowance: Allowance) -> None:
         """Choose parameters, such as a threshold, from data. None may be chosen from the pool that ``answer`` receives.
 
         Parameters
@@ -105,11 +105,11 @@ class PoolStrategy(Strategy):
             The trajectories of the calibration questions, with what `reads` declares. It may have fewer trajectories
             for each question than the pool of the test. Rewards in it come from a calibrator that was fitted to the
             same questions, so they look better than those of other questions.
-        setting : Setting
+        allowance : Allowance
             The samples and the target with which the strategy will be run.
         """
 
-    def sweep(self, pool: Pool, setting: Setting) -> tuple[Answered, ...]:
+    def sweep(self, pool: Pool, allowance: Allowance) -> tuple[Answered, ...]:
         """Return the results at many points between the smallest and the largest budget.
 
         They are the curve of accuracy against samples by which strategies are compared at equal cost. A targeted
@@ -118,14 +118,14 @@ class PoolStrategy(Strategy):
 
         Parameters
         ----------
-        pool, setting
-            As those of ``answer``. The target of the setting is ignored.
+        pool, allowance
+            As those of ``answer``. The target of the allowance is ignored.
         """
         targets = SWEPT_TARGETS if self.targeted else (None,)
-        return tuple(self.answer(pool, Setting(setting.samples, target)) for target in targets)
+        return tuple(self.answer(pool, Allowance(allowance.samples, target)) for target in targets)
 
     @abstractmethod
-    def answer(self, pool: Pool, setting: Setting) -> Answered:
+    def answer(self, pool: Pool, allowance: Allowance) -> Answered:
         """Return the expected results of the strategy over all ways to draw trajectories from the pool.
 
         Trajectories are drawn without replacement. A result must not depend on random numbers: use a closed form if
@@ -138,11 +138,11 @@ class PoolStrategy(Strategy):
         ----------
         pool : Pool
             The pool with what `reads` declares.
-        setting : Setting
+        allowance : Allowance
             The largest number of samples, and the target probability C.
         """
 
-    def needed(self, pool: Pool, drawn: Ints, setting: Setting) -> Ints:
+    def needed(self, pool: Pool, drawn: Ints, allowance: Allowance) -> Ints:
         """Return how many trajectories each new question needs before the strategy decides again.
 
         It is called before the first trajectory of new questions is drawn, and again when they have as many as it said.
@@ -156,17 +156,17 @@ class PoolStrategy(Strategy):
             they have no answer, and their scores and rewards are NaN. Nothing is graded, so `correct` is all False.
         drawn : ndarray of shape (questions,), int64
             How many trajectories of each question are drawn.
-        setting : Setting
+        allowance : Allowance
 
         Returns
         -------
         ndarray of shape (questions,), int64
             In [1, N]. A question for which it is not above `drawn` is finished.
         """
-        expected = self.answer(pool, setting).samples
-        return np.clip(np.ceil(expected - 1e-9), 1, setting.samples).astype(np.int64)
+        expected = self.answer(pool, allowance).samples
+        return np.clip(np.ceil(expected - 1e-9), 1, allowance.samples).astype(np.int64)
 
-    def choose(self, pool: Pool, setting: Setting) -> int:
+    def choose(self, pool: Pool, allowance: Allowance) -> int:
         """Return the index of a trajectory with the answer to one new question when all of its trajectories are drawn.
 
         By default, it is the answer that ``answer`` would most probably give with all of these trajectories. For each
@@ -176,10 +176,10 @@ class PoolStrategy(Strategy):
         ----------
         pool : Pool
             The trajectories of one question that were drawn. Nothing is graded.
-        setting : Setting
-            The setting of ``needed``.
+        allowance : Allowance
+            The allowance of ``needed``.
         """
-        with_all = Setting(pool.size, setting.target)
+        with_all = Allowance(pool.size, allowance.target)
         return most_probable(pool, lambda graded_pool: float(self.answer(graded_pool, with_all).accuracy[0]))
 
 

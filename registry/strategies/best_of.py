@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from prmcal.arrays import Bools, Floats, Ints
 from prmcal.registry.contracts.plugin import Count
 from prmcal.registry.contracts.pool import Pool
-from prmcal.registry.contracts.strategy import Answered, PoolStrategy, Setting, most_probable
+from prmcal.registry.contracts.strategy import Allowance, Answered, PoolStrategy, most_probable
 from prmcal.registry.strategies.aggregation import Aggregate, aggregated
 from prmcal.remembered import remembered
 
@@ -109,7 +109,7 @@ class RanksByScore(PoolStrategy):
         if self.aggregate != "last":
             self.reads = (*type(self).reads, "step_scores")
 
-    def choose(self, pool: Pool, setting: Setting) -> int:
+    def choose(self, pool: Pool, allowance: Allowance) -> int:
         """Return the best-scored trajectory; see :meth:`prmcal.PoolStrategy.choose`."""
         scores = self.scores_of(pool)[0]
         return int(np.argmax(np.where(np.isnan(scores), -np.inf, scores)))
@@ -144,28 +144,28 @@ class FixedBudget(PoolStrategy):
         """Its curve has all numbers of samples, so a fixed one would say nothing new."""
         return self.samples is None
 
-    def answer(self, pool: Pool, setting: Setting) -> Answered:
+    def answer(self, pool: Pool, allowance: Allowance) -> Answered:
         """Compute the expectation over all draws; see :meth:`prmcal.PoolStrategy.answer`."""
-        return self._results(pool, np.array([self.count(setting)]))[0]
+        return self._results(pool, np.array([self.count(allowance)]))[0]
 
-    def sweep(self, pool: Pool, setting: Setting) -> tuple[Answered, ...]:
+    def sweep(self, pool: Pool, allowance: Allowance) -> tuple[Answered, ...]:
         """Return the results with 1 to N samples; see :meth:`prmcal.PoolStrategy.sweep`."""
-        return self._results(pool, curve_counts(setting.samples))
+        return self._results(pool, curve_counts(allowance.samples))
 
-    def count(self, setting: Setting) -> int:
+    def count(self, allowance: Allowance) -> int:
         """Return the number of samples. Raises a ValueError if it exceeds the fixed budget N of the grid."""
-        count = self.samples or setting.samples
-        if count > setting.samples:
+        count = self.samples or allowance.samples
+        if count > allowance.samples:
             raise ValueError(
-                f"'samples' is {count}, but the grid's fixed budget is {setting.samples}. Raise scaling.samples."
+                f"'samples' is {count}, but the grid's fixed budget is {allowance.samples}. Raise scaling.samples."
             )
         return count
 
-    def needed(self, pool: Pool, drawn: Ints, setting: Setting) -> Ints:
+    def needed(self, pool: Pool, drawn: Ints, allowance: Allowance) -> Ints:
         """Return the number of samples; see :meth:`prmcal.PoolStrategy.needed`."""
-        return np.full(pool.questions, self.count(setting))
+        return np.full(pool.questions, self.count(allowance))
 
-    def choose(self, pool: Pool, setting: Setting) -> int:
+    def choose(self, pool: Pool, allowance: Allowance) -> int:
         """Return the answer that is most probably given; see :meth:`prmcal.PoolStrategy.choose`."""
         pool_size = np.array([pool.size])
         return most_probable(pool, lambda graded_pool: float(self.accuracies(graded_pool, pool_size)[0][0, 0]))
@@ -188,7 +188,7 @@ class FixedBudget(PoolStrategy):
 class PassAt1(PoolStrategy):
     """Draw one trajectory, and answer with it."""
 
-    def answer(self, pool: Pool, setting: Setting) -> Answered:
+    def answer(self, pool: Pool, allowance: Allowance) -> Answered:
         """Compute the share of right trajectories; see :meth:`prmcal.PoolStrategy.answer`."""
         return Answered(pass_at_1(pool.correct), np.ones(pool.questions), fixed=True)
 

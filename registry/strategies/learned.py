@@ -9,7 +9,7 @@ from prmcal.arrays import Floats
 from prmcal.errors import DataError
 from prmcal.registry.contracts.plugin import ShareOrZero
 from prmcal.registry.contracts.pool import Pool
-from prmcal.registry.contracts.strategy import Setting
+from prmcal.registry.contracts.strategy import Allowance
 from prmcal.registry.strategies.orders import count_votes, first_draws
 from prmcal.registry.strategies.sequential import Drawn, Outcome, SequentialRule
 from prmcal.registry.strategies.stopping import ScoreEvidence
@@ -52,7 +52,7 @@ class LearnedStopping(SequentialRule):
     price: ShareOrZero = 0.005
     """The probability of a right answer that one sample must add. In [0, 1)."""
 
-    def tune(self, pool: Pool, setting: Setting) -> None:
+    def tune(self, pool: Pool, allowance: Allowance) -> None:
         """Learn the value of one more draw and of votes; see :meth:`prmcal.PoolStrategy.tune`."""
         self.evidence_ = ScoreEvidence.fit(pool.scores, pool.correct)
         self.prices_ = (*_PRICES, -self.price)
@@ -60,7 +60,7 @@ class LearnedStopping(SequentialRule):
             self.voting_ = len(pool.answers) > 0
         except DataError:  # Nothing has an answer.
             self.voting_ = False
-        orders = first_draws(pool.size, min(setting.samples, pool.size))[:_ORDERS]
+        orders = first_draws(pool.size, min(allowance.samples, pool.size))[:_ORDERS]
         draws = [Drawn(pool, question, orders, self.reads) for question in range(pool.questions)]
         states, rights = map(np.stack, zip(*map(self._states_and_rights, draws), strict=True))
         fold = np.random.default_rng(0).permutation(pool.questions) % min(_FOLDS, pool.questions)

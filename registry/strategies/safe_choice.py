@@ -17,7 +17,7 @@ from prmcal.arrays import Floats, Ints
 from prmcal.errors import DataError, PluginFailedError
 from prmcal.registry.contracts.plugin import FinitePositive, Share
 from prmcal.registry.contracts.pool import Pool
-from prmcal.registry.contracts.strategy import Answered, PoolStrategy, Setting
+from prmcal.registry.contracts.strategy import Allowance, Answered, PoolStrategy
 from prmcal.registry.strategies.best_of import BestOfN, FixedBudget, PassAt1, curve_counts
 from prmcal.registry.strategies.learned import LearnedStopping
 from prmcal.registry.strategies.votes import MajorityVote, WeightedBestOfN
@@ -151,7 +151,7 @@ class Rule:
     text: str
     """Its name with the argument that decides its budget."""
     strategy: PoolStrategy
-    setting: Setting
+    allowance: Allowance
 
 
 @dataclass(eq=False)
@@ -180,18 +180,18 @@ class SafeChoice(PoolStrategy):
     mean_samples: FinitePositive | None = None
     """The most samples of a question on average, which is measured on the calibration questions. The default is N."""
 
-    def tune(self, pool: Pool, setting: Setting) -> None:
+    def tune(self, pool: Pool, allowance: Allowance) -> None:
         """Test all rules on all questions, and tune those that learn."""
-        self.most_ = min(setting.samples, pool.size)
+        self.most_ = min(allowance.samples, pool.size)
         half = np.random.default_rng(0).permutation(pool.questions) % 2
-        self.rules_ = [Rule("one sample", PassAt1(), Setting(1))]
+        self.rules_ = [Rule("one sample", PassAt1(), Allowance(1))]
         accuracy, cost, numbers = [pool.correct.mean(axis=1)], [1.0], [-1]
         # With fewer questions, nothing can be tested.
         for number, name in enumerate(_RULES if self.most_ > 1 and pool.questions > 3 else ()):
             built = _RULES[name]()
             try:
-                built.tune(pool, Setting(self.most_))
-                swept = built.sweep(pool, Setting(self.most_))
+                built.tune(pool, Allowance(self.most_))
+                swept = built.sweep(pool, Allowance(self.most_))
                 rows, samples = [answered.accuracy for answered in swept], [answered.samples for answered in swept]
                 if isinstance(built, LearnedStopping):
                     rows, samples = _crossed(built, pool, half, self.most_)
@@ -204,55 +204,55 @@ class SafeChoice(PoolStrategy):
         self.candidates_ = Candidates(np.array(cost), np.array(numbers), np.stack(accuracy))
         self.safe_ = self.candidates_.safe(self.delta, self.loss) if len(cost) > 1 else [0]
 
-    def answer(self, pool: Pool, setting: Setting) -> Answered:
+    def answer(self, pool: Pool, allowance: Allowance) -> Answered:
         """Return the results of the chosen rule; see :meth:`prmcal.PoolStrategy.answer`."""
-        rule = self.chosen_rule(setting)
-        return rule.strategy.answer(pool, rule.setting)
+        rule = self.chosen_rule(allowance)
+        return rule.strategy.answer(pool, rule.allowance)
 
-    def sweep(self, pool: Pool, setting: Setting) -> tuple[Answered, ...]:
+    def sweep(self, pool: Pool, allowance: Allowance) -> tuple[Answered, ...]:
         """Return the results of all rules that keep the promise; see :meth:`prmcal.PoolStrategy.sweep`."""
-        budget = self._budget(setting)
+        budget = self._budget(allowance)
         safe = (self.rules_[index] for index in self.safe_ if self.candidates_.cost[index] <= budget)
-        return tuple(rule.strategy.answer(pool, rule.setting) for rule in safe)
+        return tuple(rule.strategy.answer(pool, rule.allowance) for rule in safe)
 
-    def needed(self, pool: Pool, drawn: Ints, setting: Setting) -> Ints:
+    def needed(self, pool: Pool, drawn: Ints, allowance: Allowance) -> Ints:
         """Return the number for the chosen rule; see :meth:`prmcal.PoolStrategy.needed`."""
-        rule = self.chosen_rule(setting)
-        return rule.strategy.needed(pool, drawn, rule.setting)
+        rule = self.chosen_rule(allowance)
+        return rule.strategy.needed(pool, drawn, rule.allowance)
 
-    def choose(self, pool: Pool, setting: Setting) -> int:
+    def choose(self, pool: Pool, allowance: Allowance) -> int:
         """Return the answer of the chosen rule; see :meth:`prmcal.PoolStrategy.choose`."""
-        rule = self.chosen_rule(setting)
-        return rule.strategy.choose(pool, rule.setting)
+        rule = self.chosen_rule(allowance)
+        return rule.strategy.choose(pool, rule.allowance)
 
-    def chosen_rule(self, setting: Setting) -> Rule:
+    def chosen_rule(self, allowance: Allowance) -> Rule:
         """Return the rule that is used with a budget."""
-        return self.rules_[self.candidates_.best(self.safe_, self._budget(setting))]
+        return self.rules_[self.candidates_.best(self.safe_, self._budget(allowance))]
 
-    def _budget(self, setting: Setting) -> float:
-        return max(1.0, min(setting.samples, self.mean_samples or setting.samples))
+    def _budget(self, allowance: Allowance) -> float:
+        return max(1.0, min(allowance.samples, self.mean_samples or allowance.samples))
 
 
 def _variants(name: str, rule: FixedBudget | LearnedStopping, maximum: int) -> Iterator[Rule]:
     """Yield the variants of a rule on its curve."""
     if isinstance(rule, FixedBudget):
         title = "best-of-" if name == "best-of-n" else f"{name} of "
-        yield from (Rule(f"{title}{count}", rule, Setting(int(count))) for count in curve_counts(maximum))
+        yield from (Rule(f"{title}{count}", rule, Allowance(int(count))) for count in curve_counts(maximum))
         return
-    for point in rule.curve_points(Setting(maximum)):
+    for point in rule.curve_points(Allowance(maximum)):
         priced_rule = copy(rule)
         priced_rule.price = abs(point)
-        yield Rule(f"{name}, price = {priced_rule.price:.2g}", priced_rule, Setting(maximum))
+        yield Rule(f"{name}, price = {priced_rule.price:.2g}", priced_rule, Allowance(maximum))
 
 
 def _crossed(
     rule: LearnedStopping, pool: Pool, half: NDArray[np.integer], maximum: int
 ) -> tuple[list[Floats], list[Floats]]:
     """Return accuracies and samples in all variants of a rule. A question is judged by a fit to the other half."""
-    accuracies, samples = np.empty((2, len(rule.curve_points(Setting(maximum))), pool.questions))
+    accuracies, samples = np.empty((2, len(rule.curve_points(Allowance(maximum))), pool.questions))
     for tested_half in (0, 1):
         tested, tuned_rule = np.flatnonzero(half == tested_half), copy(rule)
-        tuned_rule.tune(pool.drawn(np.flatnonzero(half != tested_half), slice(None)), Setting(maximum))
-        for place, answered in enumerate(tuned_rule.sweep(pool.drawn(tested, slice(None)), Setting(maximum))):
+        tuned_rule.tune(pool.drawn(np.flatnonzero(half != tested_half), slice(None)), Allowance(maximum))
+        for place, answered in enumerate(tuned_rule.sweep(pool.drawn(tested, slice(None)), Allowance(maximum))):
             accuracies[place, tested], samples[place, tested] = answered.accuracy, answered.samples
     return list(accuracies), list(samples)

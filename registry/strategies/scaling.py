@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike
 
 from prmcal.arrays import Floats, Ints
 from prmcal.registry.contracts.pool import Pool, Reads
-from prmcal.registry.contracts.strategy import Answered, SearchStrategy, Setting
+from prmcal.registry.contracts.strategy import Allowance, Answered, SearchStrategy
 from prmcal.registry.strategies import best_of
 
 _SMALLEST_CHANCE = 1e-4
@@ -69,10 +69,10 @@ class BestOfNWithIAS(best_of.RanksByScore):
     reads: tuple[Reads, ...] = ("scores", "rewards")
     targeted = True
 
-    def answer(self, pool: Pool, setting: Setting) -> Answered:
+    def answer(self, pool: Pool, allowance: Allowance) -> Answered:
         """Compute the expectation in closed form; see :meth:`prmcal.PoolStrategy.answer`."""
         chances = pool.success if "success" in self.reads else pool.rewards
-        samples, maximum = adaptive_samples(chances, target_of(setting), setting.samples), setting.samples
+        samples, maximum = adaptive_samples(chances, target_of(allowance), allowance.samples), allowance.samples
         at_samples = (np.arange(len(samples)), samples - 1)
         return Answered(
             accuracy=best_of.best_of_each(self.scores_of(pool), pool.correct, maximum)[at_samples],
@@ -108,12 +108,12 @@ class FixedOfEqualCost(best_of.RanksByScore):
     reference = True
     in_league: ClassVar[bool] = False
 
-    def answer(self, pool: Pool, setting: Setting) -> Answered:
+    def answer(self, pool: Pool, allowance: Allowance) -> Answered:
         """Compute the expectation in closed form; see :meth:`prmcal.PoolStrategy.answer`."""
-        samples = adaptive_samples(pool.rewards, target_of(setting), setting.samples)
+        samples = adaptive_samples(pool.rewards, target_of(allowance), allowance.samples)
         mean = samples.mean()
         below = int(np.floor(mean))
-        counts = np.array([below, min(below + 1, setting.samples)])
+        counts = np.array([below, min(below + 1, allowance.samples)])
         chances = np.array([1 - (mean - below), mean - below])
         return Answered(
             accuracy=np.einsum("qn,n->q", best_of.best_of_n(self.scores_of(pool), pool.correct, counts), chances),
@@ -123,11 +123,11 @@ class FixedOfEqualCost(best_of.RanksByScore):
         )
 
 
-def target_of(setting: Setting) -> float:
-    """Return the target probability C of a targeted strategy. Raises a ValueError if the setting has none."""
-    if setting.target is None:
-        raise ValueError("The setting has no target probability C. Set scaling.targets in the grid.")
-    return setting.target
+def target_of(allowance: Allowance) -> float:
+    """Return the target probability C of a targeted strategy. Raises a ValueError if the allowance has none."""
+    if allowance.target is None:
+        raise ValueError("The allowance has no target probability C. Set scaling.targets in the grid.")
+    return allowance.target
 
 
 class BeamSearch(SearchStrategy):

@@ -100,48 +100,50 @@ class SequentialRule(strategy.PoolStrategy):
         index t - 1 along axis 1.
         """
 
-    def point(self, setting: strategy.Setting) -> float:
+    def point(self, allowance: strategy.Allowance) -> float:
         """Return the point at which the strategy is run: the value of the argument that decides its budget."""
         name = self.budget[0].removeprefix("-")
         value = float(getattr(self, name))
         return value if name == self.budget[0] else -value
 
-    def curve_points(self, setting: strategy.Setting) -> tuple[float, ...]:
+    def curve_points(self, allowance: strategy.Allowance) -> tuple[float, ...]:
         """Return the points of its curve."""
         return self.budget[1]
 
-    def answer(self, pool: Pool, setting: strategy.Setting) -> strategy.Answered:
+    def answer(self, pool: Pool, allowance: strategy.Allowance) -> strategy.Answered:
         """Compute the mean over the shared orders; see :meth:`prmcal.PoolStrategy.answer`."""
-        return self._run(pool, setting, (self.point(setting),))[0]
+        return self._run(pool, allowance, (self.point(allowance),))[0]
 
-    def sweep(self, pool: Pool, setting: strategy.Setting) -> tuple[strategy.Answered, ...]:
+    def sweep(self, pool: Pool, allowance: strategy.Allowance) -> tuple[strategy.Answered, ...]:
         """Compute all points of the curve from the same orders; see :meth:`prmcal.PoolStrategy.sweep`."""
-        return self._run(pool, setting, self.curve_points(setting))
+        return self._run(pool, allowance, self.curve_points(allowance))
 
-    def needed(self, pool: Pool, drawn: Ints, setting: strategy.Setting) -> Ints:
+    def needed(self, pool: Pool, drawn: Ints, allowance: strategy.Allowance) -> Ints:
         """Return where the rule has stopped, or one more than is drawn; see :meth:`prmcal.PoolStrategy.needed`.
 
         What the rule decides after t draws depends on the first t only, so those that are not drawn do no harm.
         """
-        order = np.arange(setting.samples)[None]
-        counts = np.minimum(drawn + 1, setting.samples)
+        order = np.arange(allowance.samples)[None]
+        counts = np.minimum(drawn + 1, allowance.samples)
         for question in np.flatnonzero(drawn > 0):
             draws = Drawn(pool, int(question), order, self.reads)
-            stop = int(self.follow(draws, (self.point(setting),)).stops[0, 0])
+            stop = int(self.follow(draws, (self.point(allowance),)).stops[0, 0])
             counts[question] = min(stop, counts[question])
         return counts
 
-    def choose(self, pool: Pool, setting: strategy.Setting) -> int:
+    def choose(self, pool: Pool, allowance: strategy.Allowance) -> int:
         """Return the answer that the rule gives after all of these; see :meth:`prmcal.PoolStrategy.choose`."""
-        order, points = np.arange(pool.size)[None], (self.point(setting),)
+        order, points = np.arange(pool.size)[None], (self.point(allowance),)
 
         def chance(graded_pool: Pool) -> float:
             return float(self.follow(Drawn(graded_pool, 0, order, self.reads), points).right[0, -1])
 
         return strategy.most_probable(pool, chance)
 
-    def _run(self, pool: Pool, setting: strategy.Setting, points: tuple[float, ...]) -> tuple[strategy.Answered, ...]:
-        orders = first_draws(pool.size, setting.samples)
+    def _run(
+        self, pool: Pool, allowance: strategy.Allowance, points: tuple[float, ...]
+    ) -> tuple[strategy.Answered, ...]:
+        orders = first_draws(pool.size, allowance.samples)
         shape = len(points), pool.questions, len(orders) // pool.size
         accuracy, samples, passed = (np.zeros(shape) for _ in range(3))
         for question in range(pool.questions):

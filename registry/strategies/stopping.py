@@ -10,7 +10,7 @@ from prmcal.arrays import Bools, Floats, Ints
 from prmcal.registry.calibrators.logit import fit_logistic
 from prmcal.registry.contracts.plugin import Count, Share
 from prmcal.registry.contracts.pool import Pool
-from prmcal.registry.contracts.strategy import Setting
+from prmcal.registry.contracts.strategy import Allowance
 from prmcal.registry.strategies.sequential import Drawn, Outcome, SequentialRule, first_at_least
 from prmcal.remembered import remembered
 
@@ -74,7 +74,7 @@ class FirstGoodEnough(SequentialRule):
     threshold: Share = 0.8
     """The smallest probability that is good enough, in (0, 1)."""
 
-    def tune(self, pool: Pool, setting: Setting) -> None:
+    def tune(self, pool: Pool, allowance: Allowance) -> None:
         """Fit the probability; see :meth:`prmcal.PoolStrategy.tune`."""
         self.evidence_ = ScoreEvidence.fit(pool.scores, pool.correct)
 
@@ -121,9 +121,9 @@ class EarlyStoppingSelfConsistency(SequentialRule):
     window: Count = 5
     """The number of samples in a window. At least 1."""
 
-    def curve_points(self, setting: Setting) -> tuple[float, ...]:
+    def curve_points(self, allowance: Allowance) -> tuple[float, ...]:
         """Return windows of 1 to N samples."""
-        sizes = np.unique(np.rint(np.geomspace(1, setting.samples, 24)))
+        sizes = np.unique(np.rint(np.geomspace(1, allowance.samples, 24)))
         return tuple(float(size) for size in sizes)
 
     def follow(self, drawn: Drawn, points: tuple[float, ...]) -> Outcome:

@@ -58,7 +58,7 @@ _NAMES = {
     "registry.contracts.metric": ("AbsoluteSum", "Metric", "PrefixRows", "QuestionRatio"),
     "registry.contracts.models": ("LLM", "PRM"),
     "registry.contracts.pool": ("Pool",),
-    "registry.contracts.strategy": ("Answered", "PoolStrategy", "SearchStrategy", "Setting"),
+    "registry.contracts.strategy": ("Answered", "PoolStrategy", "SearchStrategy", "Allowance"),
     "registry.plugins": ("calibrator", "dataset", "grader", "llm", "metric", "prm", "strategy"),
     "registry.prms.judge": ("JudgePRM",),
     "registry.prms.transformers": ("TransformersPRM",),

@@ -34,10 +34,10 @@ from prmcal.registry.contracts.metric import QuestionRatio as QuestionRatio
 from prmcal.registry.contracts.models import LLM as LLM
 from prmcal.registry.contracts.models import PRM as PRM
 from prmcal.registry.contracts.pool import Pool as Pool
+from prmcal.registry.contracts.strategy import Allowance as Allowance
 from prmcal.registry.contracts.strategy import Answered as Answered
 from prmcal.registry.contracts.strategy import PoolStrategy as PoolStrategy
 from prmcal.registry.contracts.strategy import SearchStrategy as SearchStrategy
-from prmcal.registry.contracts.strategy import Setting as Setting
 from prmcal.registry.plugins import calibrator as calibrator
 from prmcal.registry.plugins import dataset as dataset
 from prmcal.registry.plugins import grader as grader

@@ -93,7 +93,7 @@ from prmcal import Answered, PoolStrategy, strategy
 
 @strategy("too good")
 class TooGood(PoolStrategy):
-    def answer(self, pool, setting):
+    def answer(self, pool, allowance):
         return Answered(np.full(pool.questions, 1.5), np.ones(pool.questions))
 """
 

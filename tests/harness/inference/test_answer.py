@@ -11,7 +11,7 @@ import prmcal
 from prmcal import CalibratedPRM
 from prmcal.errors import PrmcalError
 from prmcal.harness.jobs.parameters import PluginReference
-from prmcal.registry.contracts.strategy import Setting
+from prmcal.registry.contracts.strategy import Allowance
 from prmcal.registry.plugins import datasets
 from prmcal.registry.strategies.best_of import PassAt1
 from prmcal.steps import split_steps
@@ -28,7 +28,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def answering(folder: Path, strategy: str, target: float | None = None, samples: int = 3) -> CalibratedPRM:
     """The calibrated PRM of a cell with another strategy."""
     prm = prmcal.load(folder, CELL)
-    prm.strategy, prm.setting = PluginReference(strategy, strategy, {}), Setting(samples, target)
+    prm.strategy, prm.allowance = PluginReference(strategy, strategy, {}), Allowance(samples, target)
     prm.level = 0.1
     return prm
 

@@ -61,8 +61,8 @@ def test_a_cell_of_the_scaling_leaderboard_brings_its_strategy(folder: Path) -> 
     cells = prmcal.open_run(folder).cells
     row = cells[(cells["strategy"] == "best-of-n + IAS") & (cells["calibrator"] == "quantiles")].iloc[0]
     prm = prmcal.load(folder, int(row["number"]))
-    assert (prm.strategy.name, prm.setting.target, prm.level) == ("best-of-n + IAS", 0.99, 0.1)
-    assert prm.setting.samples == 4 and not prm.chosen_by
+    assert (prm.strategy.name, prm.allowance.target, prm.level) == ("best-of-n + IAS", 0.99, 0.1)
+    assert prm.allowance.samples == 4 and not prm.chosen_by
     plain = prmcal.load(folder, "scaling/nano-weak/nano-math/pass@1", calibrator="isotonic")
     assert (plain.strategy.name, plain.scorer.calibrator_name) == ("pass@1", "isotonic")
 

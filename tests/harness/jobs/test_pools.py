@@ -38,10 +38,10 @@ class Witness(PoolStrategy):
     def __init__(self, folder: str) -> None:
         self.folder = folder
 
-    def tune(self, pool, setting):
+    def tune(self, pool, allowance):
         write(Path(self.folder) / "tuning.npz", pool)
 
-    def answer(self, pool, setting):
+    def answer(self, pool, allowance):
         write(Path(self.folder) / "test.npz", pool)
         return Answered(pool.correct.mean(axis=1), np.ones(pool.questions))
 """

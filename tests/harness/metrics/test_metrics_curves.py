@@ -11,7 +11,7 @@ from prmcal.harness.jobs.curves import (
     fixed_curve,
 )
 from prmcal.registry.contracts.pool import Pool
-from prmcal.registry.contracts.strategy import PoolStrategy, Setting
+from prmcal.registry.contracts.strategy import Allowance, PoolStrategy
 from prmcal.registry.plugins import strategies
 from prmcal.registry.strategies.best_of import best_of_each
 from tests.registry.create import create_as
@@ -38,7 +38,7 @@ def test_every_point_is_what_the_strategy_says() -> None:
     points = [(rewards, target) for rewards in settings for target in TARGETS]
     for place, (rewards, target) in enumerate(points):
         pool = Pool(correct, np.where(correct, 0, 1), scores, rewards)
-        expected = ias.answer(pool, Setting(N, target))
+        expected = ias.answer(pool, Allowance(N, target))
         assert curve.accuracy[place] == pytest.approx(expected.accuracy.mean(), abs=1e-12)
         assert curve.cost[place] == pytest.approx(expected.samples.mean())
 
@@ -50,7 +50,7 @@ def test_a_curve_is_within_the_error_of_drawing() -> None:
     for target, exact, mean in zip([0.5, 0.9], curve.accuracy, curve.cost, strict=True):
         pool = Pool(correct, np.where(correct, 0, 1), scores, chance)
         ias = create_as(PoolStrategy, strategies, "best-of-n + IAS")
-        samples = ias.answer(pool, Setting(N, target)).samples.astype(int)
+        samples = ias.answer(pool, Allowance(N, target)).samples.astype(int)
         assert samples.mean() == pytest.approx(mean)
         trials = []
         for _ in range(300):

@@ -13,7 +13,7 @@ from scipy.special import expit, logit
 
 from prmcal.errors import InvalidArgumentsError
 from prmcal.registry.contracts.pool import Pool
-from prmcal.registry.contracts.strategy import PoolStrategy, Setting
+from prmcal.registry.contracts.strategy import Allowance, PoolStrategy
 from prmcal.registry.plugins import strategies
 from prmcal.registry.strategies.aggregation import READINGS, Aggregate, aggregated, read_steps
 from prmcal.registry.strategies.best_of import best_of_n
@@ -81,9 +81,9 @@ def test_strategies_rank_by_it(aggregate: Aggregate) -> None:
     own = aggregated(steps, scores, aggregate)
     direct = Pool(answers == 0, answers, scores=own, rewards=pool.rewards)
     for name in ("best-of-n", "best-of-n + IAS", "weighted best-of-n"):
-        setting = Setting(8, 0.9 if strategies.get(name).targeted else None)
+        allowance = Allowance(8, 0.9 if strategies.get(name).targeted else None)
         ranked, plain = (create_as(PoolStrategy, strategies, name, **given) for given in ({"aggregate": aggregate}, {}))
-        assert ranked.answer(pool, setting).accuracy == pytest.approx(plain.answer(direct, setting).accuracy)
+        assert ranked.answer(pool, allowance).accuracy == pytest.approx(plain.answer(direct, allowance).accuracy)
     assert (best_of_n(own, pool.correct, [4]) != best_of_n(scores, pool.correct, [4])).any()
 
 

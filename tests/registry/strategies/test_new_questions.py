@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from prmcal import Pool, PoolStrategy, Setting
+from prmcal import Allowance, Pool, PoolStrategy
 from prmcal.registry.plugins import strategies
 
 _QUESTIONS, _SIZE = 6, 8
@@ -55,16 +55,16 @@ def _so_far(pool: Pool, question: int, order: np.ndarray, drawn: int) -> Pool:
 
 
 def _answered(
-    strategy: PoolStrategy, pool: Pool, question: int, order: np.ndarray, setting: Setting
+    strategy: PoolStrategy, pool: Pool, question: int, order: np.ndarray, allowance: Allowance
 ) -> tuple[int, bool]:
     """Draw in one order until the strategy needs no more: samples, and whether the answer is right."""
     drawn = 0
     while True:
-        needed = int(strategy.needed(_so_far(pool, question, order, drawn), np.array([drawn]), setting)[0])
+        needed = int(strategy.needed(_so_far(pool, question, order, drawn), np.array([drawn]), allowance)[0])
         if needed <= drawn:
             break
         drawn = needed
-    choice = strategy.choose(_so_far(pool, question, order, drawn).drawn(slice(None), slice(0, drawn)), setting)
+    choice = strategy.choose(_so_far(pool, question, order, drawn).drawn(slice(None), slice(0, drawn)), allowance)
     return drawn, bool(pool.correct[question][order[choice]])
 
 
@@ -72,13 +72,13 @@ def _answered(
 def test_new_questions_get_the_accuracy_and_the_samples_of_the_pool(name: str) -> None:
     strategy = strategies.create(name, **_CASES[name])
     assert isinstance(strategy, PoolStrategy)
-    setting = Setting(_SIZE, 0.9 if strategy.targeted else None)
-    strategy.tune(_pool(1, questions=60), setting)
+    allowance = Allowance(_SIZE, 0.9 if strategy.targeted else None)
+    strategy.tune(_pool(1, questions=60), allowance)
     pool = _pool(2)
-    promised = strategy.answer(pool, setting)
+    promised = strategy.answer(pool, allowance)
     random = np.random.default_rng(3)
     tries = [
-        _answered(strategy, pool, question, random.permutation(_SIZE), setting)
+        _answered(strategy, pool, question, random.permutation(_SIZE), allowance)
         for question in range(_QUESTIONS)
         for _ in range(_TRIES)
     ]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from prmcal.registry.contracts.pool import Pool
-from prmcal.registry.contracts.strategy import Answered, PoolStrategy, Setting
+from prmcal.registry.contracts.strategy import Allowance, Answered, PoolStrategy
 from prmcal.registry.plugins import strategies
 from prmcal.registry.strategies.learned import LearnedStopping
 from prmcal.registry.strategies.safe_choice import Candidates, SafeChoice
@@ -24,7 +24,7 @@ def pool(seed: int, apart: float, questions: int = 240, size: int = 8) -> Pool:
 
 def tuned(known: Pool, **arguments: float) -> SafeChoice:
     strategy = create_as(SafeChoice, strategies, "safe choice", **arguments)
-    strategy.tune(known, Setting(8))
+    strategy.tune(known, Allowance(8))
     return strategy
 
 
@@ -33,23 +33,23 @@ def test_scores_that_mislead_leave_one_sample() -> None:
     correct = random.random((240, 8)) < random.random((240, 1))
     misled = Pool(correct, np.where(correct, 0, 1), scores=np.where(correct, -1.0, 0.0))
     chosen = tuned(misled)
-    assert chosen.answer(misled, Setting(8)).samples.tolist() == [1.0] * 240
-    assert len(chosen.sweep(misled, Setting(8))) == 1
+    assert chosen.answer(misled, Allowance(8)).samples.tolist() == [1.0] * 240
+    assert len(chosen.sweep(misled, Allowance(8))) == 1
 
 
 def test_good_scores_are_used_and_the_results_are_those_of_the_chosen_rule() -> None:
     known, new = pool(1, 3.0), pool(2, 3.0)
     strategy = tuned(known)
-    rule = strategy.chosen_rule(Setting(8))
-    found = strategy.answer(new, Setting(8))
+    rule = strategy.chosen_rule(Allowance(8))
+    found = strategy.answer(new, Allowance(8))
     assert found.accuracy.mean() > new.correct.mean() + 0.2
-    assert np.array_equal(found.accuracy, rule.strategy.answer(new, rule.setting).accuracy)
+    assert np.array_equal(found.accuracy, rule.strategy.answer(new, rule.allowance).accuracy)
 
 
 def test_without_answers_it_chooses_among_the_rules_that_need_none() -> None:
     known = pool(7, 3.0)
     strategy = tuned(Pool(known.correct, None, scores=known.scores))
-    assert strategy.answer(known, Setting(8)).accuracy.mean() > known.correct.mean() + 0.2
+    assert strategy.answer(known, Allowance(8)).accuracy.mean() > known.correct.mean() + 0.2
     assert not any("vote" in rule.text or "ESC" in rule.text for rule in strategy.rules_)
 
 
@@ -57,13 +57,13 @@ def test_a_smaller_budget_is_never_exceeded_on_the_questions_that_chose() -> Non
     strategy = tuned(pool(3, 3.0))
     half = strategy.candidates_
     for budget in (1, 2, 4, 8):
-        assert half.cost[strategy.rules_.index(strategy.chosen_rule(Setting(budget)))] <= budget
+        assert half.cost[strategy.rules_.index(strategy.chosen_rule(Allowance(budget)))] <= budget
 
 
 @pytest.mark.parametrize("questions", [1, 2, 3])
 def test_few_questions_promise_nothing_and_one_sample_is_drawn(questions: int) -> None:
     known = pool(4, 3.0, questions=questions)
-    assert tuned(known).answer(known, Setting(8)).samples.tolist() == [1.0] * questions
+    assert tuned(known).answer(known, Allowance(8)).samples.tolist() == [1.0] * questions
 
 
 def naive(known: Candidates, delta: float, loss: float) -> set[int]:
@@ -125,13 +125,13 @@ def test_a_rule_that_learns_is_tested_on_questions_that_it_has_not_learned_from(
 ) -> None:
     """A rule that knows its own questions by heart looks perfect on them, and gains nothing on others."""
 
-    def tune(rule: LearnedStopping, known: Pool, setting: Setting) -> None:
+    def tune(rule: LearnedStopping, known: Pool, allowance: Allowance) -> None:
         rule.known_ = {row.tobytes() for row in known.scores}  # type: ignore[attr-defined]
 
-    def sweep(rule: LearnedStopping, asked: Pool, setting: Setting) -> list[Answered]:
+    def sweep(rule: LearnedStopping, asked: Pool, allowance: Allowance) -> list[Answered]:
         known = np.array([row.tobytes() in rule.known_ for row in asked.scores])  # type: ignore[attr-defined]
         accuracy = np.where(known, 1.0, asked.correct.mean(axis=1))
-        return [Answered(accuracy, np.full(len(accuracy), 2.0))] * len(rule.curve_points(setting))
+        return [Answered(accuracy, np.full(len(accuracy), 2.0))] * len(rule.curve_points(allowance))
 
     monkeypatch.setattr(LearnedStopping, "tune", tune)
     monkeypatch.setattr(LearnedStopping, "sweep", sweep)
@@ -144,6 +144,6 @@ def test_a_rule_that_learns_is_tested_on_questions_that_it_has_not_learned_from(
 def test_it_is_in_the_league_and_draws_no_more_than_the_calibration_questions_have() -> None:
     known = pool(5, 3.0, size=4)
     strategy = create_as(PoolStrategy, strategies, "safe choice")
-    strategy.tune(known, Setting(64))
+    strategy.tune(known, Allowance(64))
     assert strategy.in_league
-    assert strategy.answer(pool(6, 3.0, size=64), Setting(64)).samples.max() <= 4
+    assert strategy.answer(pool(6, 3.0, size=64), Allowance(64)).samples.max() <= 4

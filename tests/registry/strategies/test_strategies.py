@@ -15,7 +15,7 @@ from prmcal.errors import FaultyPluginError, InvalidArgumentsError
 from prmcal.registry.conformance import parametrize_with_checks
 from prmcal.registry.contracts.pool import Pool
 from prmcal.registry.contracts.results import check_answered
-from prmcal.registry.contracts.strategy import Answered, PoolStrategy, Setting
+from prmcal.registry.contracts.strategy import Allowance, Answered, PoolStrategy
 from prmcal.registry.plugins import strategies
 from prmcal.registry.strategies.best_of import best_of_n
 from prmcal.registry.strategies.votes import majority_of_n
@@ -25,7 +25,7 @@ NAMES = list(strategies.names())
 
 
 def answer(name: str, pool: Pool, most: int, target: float | None = None, **arguments: Any) -> Answered:
-    return create_as(PoolStrategy, strategies, name, **arguments).answer(pool, Setting(most, target))
+    return create_as(PoolStrategy, strategies, name, **arguments).answer(pool, Allowance(most, target))
 
 
 def random_pool(seed: int, questions: int = 20, size: int = 16) -> Pool:
@@ -110,7 +110,7 @@ def test_weighted_votes_in_every_draw_from_a_small_pool() -> None:
 def test_a_fixed_budget_has_a_curve_over_numbers_of_samples() -> None:
     pool = random_pool(10, size=8)
     for name in ("pass@N", "best-of-n", "majority vote", "weighted best-of-n"):
-        curve = create_as(PoolStrategy, strategies, name).sweep(pool, Setting(8))
+        curve = create_as(PoolStrategy, strategies, name).sweep(pool, Allowance(8))
         assert [each.samples[0] for each in curve] == list(range(1, 9))
         for n in (1, 5, 8):
             one = answer(name, pool, 8, samples=n)
@@ -163,7 +163,7 @@ def test_a_budget_out_of_range_is_refused() -> None:
     ],
 )
 def test_a_budget_that_is_not_what_it_says_is_told(budget: dict[str, Any], message: str) -> None:
-    samples, given = np.linspace(1.0, 20.0, 20), (20, Setting(20))
+    samples, given = np.linspace(1.0, 20.0, 20), (20, Allowance(20))
     with pytest.raises(FaultyPluginError, match=message):
         check_answered(Answered(np.ones(20), samples, **budget), *given)
     check_answered(Answered(np.ones(20), samples, estimated_from=samples[::-1]), *given)

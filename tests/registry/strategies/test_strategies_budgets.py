@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prmcal.registry.contracts.pool import Pool
-from prmcal.registry.contracts.strategy import Answered, PoolStrategy, Setting
+from prmcal.registry.contracts.strategy import Allowance, Answered, PoolStrategy
 from prmcal.registry.plugins import strategies
 from prmcal.registry.strategies.best_of import best_of_n, pass_at_n
 from prmcal.registry.strategies.scaling import adaptive_samples, samples_needed
@@ -18,7 +18,7 @@ SHARE = st.floats(1e-3, 1 - 1e-3)
 
 def adaptive(rewards: Floats, scores: Floats, correct: Bools, target: float, maximum: int) -> Answered:
     pool = Pool(correct, np.where(correct, 0, 1), scores=scores, rewards=np.asarray(rewards, dtype=float))
-    return create_as(PoolStrategy, strategies, "best-of-n + IAS").answer(pool, Setting(maximum, target))
+    return create_as(PoolStrategy, strategies, "best-of-n + IAS").answer(pool, Allowance(maximum, target))
 
 
 def test_samples_needed_at_known_points() -> None:

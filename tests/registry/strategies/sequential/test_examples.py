@@ -17,7 +17,7 @@ from scipy.stats import t as student
 
 from prmcal.harness.cli.check import check_plugins
 from prmcal.registry.contracts.pool import Pool
-from prmcal.registry.contracts.strategy import Setting
+from prmcal.registry.contracts.strategy import Allowance
 from prmcal.registry.plugins import load_plugin_file, strategies
 from prmcal.registry.strategies.sequential import SequentialRule
 from tests.conftest import ROOT
@@ -49,7 +49,7 @@ def example(name: str, **arguments: float) -> SequentialRule:
 
 def tuned(name: str, pool: Pool) -> SequentialRule:
     rule = example(name)
-    rule.tune(pool, Setting(pool.size))
+    rule.tune(pool, Allowance(pool.size))
     return rule
 
 
@@ -76,9 +76,9 @@ def test_an_example_is_a_plugin_of_a_third_party(name: str, path: Path) -> None:
 @pytest.mark.parametrize("name", ["BEACON", "pandora"])
 def test_a_higher_cost_draws_less(name: str) -> None:
     pool, rule = world(10, 10, 32), example(name)
-    curve = [each.samples.mean() for each in rule.sweep(pool, Setting(32))]
+    curve = [each.samples.mean() for each in rule.sweep(pool, Allowance(32))]
     assert curve == sorted(curve) and curve[0] < 6 and curve[-1] > 2 * curve[0]
-    few = rule.answer(pool, Setting(2))
+    few = rule.answer(pool, Allowance(2))
     assert few.samples.tolist() == [2.0] * 10
 
 
@@ -86,9 +86,9 @@ def test_a_higher_cost_draws_less(name: str) -> None:
 def test_equal_scores_stop_at_once_and_far_scores_do_not_overflow(name: str, fewest: float) -> None:
     pool, rule = world(9, 4, 16), example(name)
     same = Pool(pool.correct, pool.answers, scores=np.zeros(pool.correct.shape))
-    assert rule.answer(same, Setting(16)).samples.tolist() == [fewest] * 4
+    assert rule.answer(same, Allowance(16)).samples.tolist() == [fewest] * 4
     far = Pool(pool.correct, pool.answers, scores=pool.scores * 400)
-    assert np.isfinite(rule.answer(far, Setting(16)).accuracy).all()
+    assert np.isfinite(rule.answer(far, Allowance(16)).accuracy).all()
 
 
 @pytest.mark.parametrize("most", [5, 30])

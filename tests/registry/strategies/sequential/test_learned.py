@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from prmcal.registry.contracts.pool import Pool
-from prmcal.registry.contracts.strategy import Setting
+from prmcal.registry.contracts.strategy import Allowance
 from prmcal.registry.strategies.best_of import best_of_each
 from prmcal.registry.strategies.learned import LearnedStopping
 from tests.arrays import Floats
@@ -27,7 +27,7 @@ from tests.registry.strategies.sequential.every_order import (
 
 def tuned(known: Pool, samples: int, price: float = 0.005) -> LearnedStopping:
     rule = LearnedStopping(price=price)
-    rule.tune(known, Setting(samples))
+    rule.tune(known, Allowance(samples))
     return rule
 
 
@@ -120,7 +120,7 @@ def test_it_stops_where_more_samples_make_the_answer_worse(answers: bool) -> Non
         known, new = (Pool(each.correct, None, scores=each.scores) for each in (known, new))
     fixed = best_of_each(new.scores, new.correct, 16).mean(axis=0)
     assert fixed[-1] < fixed.max() - 0.05
-    free = tuned(known, 16).sweep(new, Setting(16))[-1]
+    free = tuned(known, 16).sweep(new, Allowance(16))[-1]
     assert free.samples.mean() < 14
     assert free.accuracy.mean() > fixed.max() - 0.01
 
@@ -129,14 +129,14 @@ def test_scores_that_mislead_and_wrong_answers_that_agree_leave_one_sample() -> 
     random = np.random.default_rng(0)
     correct = random.random((200, 8)) < random.beta(1, 2, 200)[:, None]
     pool = Pool(correct, np.where(correct, 0, 1), scores=random.normal(0, 1, correct.shape) - 2 * correct)
-    swept = tuned(pool, 8).sweep(pool, Setting(8))
+    swept = tuned(pool, 8).sweep(pool, Allowance(8))
     assert all(each.accuracy.mean() >= correct.mean() - 0.005 for each in swept)
 
 
 def test_good_scores_are_worth_more_than_a_fixed_number_of_samples() -> None:
     known, new = world(8, 150, 16, skill=2.5), world(9, 300, 16, skill=2.5)
     fixed = best_of_each(new.scores, new.correct, 16).mean(axis=0)
-    swept = tuned(known, 16).sweep(new, Setting(16))
+    swept = tuned(known, 16).sweep(new, Allowance(16))
     for each in swept:
         cost = each.samples.mean()
         assert each.accuracy.mean() > np.interp(cost, np.arange(1, 17), fixed) - 0.01
@@ -146,5 +146,5 @@ def test_good_scores_are_worth_more_than_a_fixed_number_of_samples() -> None:
 @pytest.mark.parametrize("questions", [1, 2, 7])
 def test_few_questions_and_more_trajectories_than_they_have(questions: int) -> None:
     rule = tuned(world(10, questions, 4), 64)
-    for each in rule.sweep(world(11, 5, 64), Setting(64)):
+    for each in rule.sweep(world(11, 5, 64), Allowance(64)):
         assert each.samples.max() <= 4

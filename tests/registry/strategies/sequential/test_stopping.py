@@ -15,7 +15,7 @@ from scipy.optimize import minimize
 from scipy.special import expit
 
 from prmcal.registry.contracts.pool import Pool
-from prmcal.registry.contracts.strategy import Setting
+from prmcal.registry.contracts.strategy import Allowance
 from prmcal.registry.plugins import strategies
 from prmcal.registry.strategies.best_of import best_of_n
 from prmcal.registry.strategies.learned import LearnedStopping
@@ -114,19 +114,19 @@ def test_early_stopping_in_every_order() -> None:
 def test_curves_go_from_few_to_many_samples() -> None:
     pool = world(5, 12, 32)
     for rule, fewest in ((AdaptiveConsistency(), 1.0), (EarlyStoppingSelfConsistency(), 1.0)):
-        budgets = [each.samples.mean() for each in rule.sweep(pool, Setting(32))]
+        budgets = [each.samples.mean() for each in rule.sweep(pool, Allowance(32))]
         assert budgets[0] == fewest and budgets[-1] > 20
 
 
 @pytest.mark.parametrize("samples", [1, 2])
 def test_windows_that_are_larger_than_the_budget_draw_it(samples: int) -> None:
-    result = EarlyStoppingSelfConsistency().answer(world(6, 6, 4), Setting(samples))
+    result = EarlyStoppingSelfConsistency().answer(world(6, 6, 4), Allowance(samples))
     assert result.samples.tolist() == [samples] * 6
 
 
 def test_first_good_enough_in_every_order() -> None:
     rule = FirstGoodEnough()
-    rule.tune(world(0, 60, 4), Setting(4))
+    rule.tune(world(0, 60, 4), Allowance(4))
 
     def value(hand: Hand, question: int) -> float:
         scores = [one.score for one in hand if not np.isnan(one.score)]
@@ -163,16 +163,16 @@ def test_scores_that_say_nothing_change_nothing() -> None:
         assert ScoreEvidence.fit(scores, correct).chance(np.array([-3.0, 7.0])) == pytest.approx(0.5)
 
 
-def tuned(name: str, calibration: Pool, setting: Setting, **arguments: object) -> SequentialRule:
+def tuned(name: str, calibration: Pool, allowance: Allowance, **arguments: object) -> SequentialRule:
     rule = create_as(SequentialRule, strategies, name, **arguments)
-    rule.tune(calibration, setting)
+    rule.tune(calibration, allowance)
     return rule
 
 
 def test_looking_at_scores_beats_the_same_number_of_samples_for_all() -> None:
     calibration, test = world(11, 300, 4, skill=3.0), world(12, 100, 32, skill=3.0)
     fixed = float(best_of_n(test.scores, test.correct, np.array([5])).mean())
-    curve = tuned("first good enough", calibration, Setting(32)).sweep(test, Setting(32))
+    curve = tuned("first good enough", calibration, Allowance(32)).sweep(test, Allowance(32))
     budgets, accuracies = np.array([(each.samples.mean(), each.accuracy.mean()) for each in curve]).T
     assert np.interp(5.0, budgets, accuracies) > fixed + 0.02
 
@@ -180,19 +180,19 @@ def test_looking_at_scores_beats_the_same_number_of_samples_for_all() -> None:
 def test_a_curve_is_what_its_points_give() -> None:
     calibration, test = world(17, 60, 4), world(18, 8, 16)
     for name, knob in (("first good enough", "threshold"), ("learned stopping", "price")):
-        rule = tuned(name, calibration, Setting(16))
+        rule = tuned(name, calibration, Allowance(16))
         assert isinstance(rule, FirstGoodEnough | LearnedStopping)
-        curve, points = rule.sweep(test, Setting(16)), rule.curve_points(Setting(16))
-        one = tuned(name, calibration, Setting(16), **{knob: abs(points[10])}).answer(test, Setting(16))
+        curve, points = rule.sweep(test, Allowance(16)), rule.curve_points(Allowance(16))
+        one = tuned(name, calibration, Allowance(16), **{knob: abs(points[10])}).answer(test, Allowance(16))
         assert one.accuracy.tolist() == curve[10].accuracy.tolist()
         assert one.samples.tolist() == curve[10].samples.tolist()
 
 
 def test_orders_leave_the_error_they_say() -> None:
     calibration, test = world(19, 60, 4), world(20, 12, 8)
-    rule = tuned("first good enough", calibration, Setting(8), threshold=0.7)
+    rule = tuned("first good enough", calibration, Allowance(8), threshold=0.7)
     assert isinstance(rule, FirstGoodEnough)
-    result = rule.answer(test, Setting(8))
+    result = rule.answer(test, Allowance(8))
     good = (expit(rule.evidence_.slope * test.scores + rule.evidence_.offset) >= 0.7).sum(axis=1)
     # The first of g good trajectories among M is drawn (M + 1) / (g + 1)-th on average.
     exact = np.where(good > 0, 9 / (good + 1), 8)
