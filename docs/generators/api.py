@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import inspect
+from types import ModuleType
 
 import prmcal
 from docs.generators.markdown import code, directive, summary, table
+from prmcal import calibrators, metrics, rules
 from prmcal.registry.contracts.plugin import Plugin
+from prmcal.registry.plugins import metrics as registered
 
 _RUNS, _USE = "Runs and results", "A calibrated PRM in use"
 _CONTRACTS, _VALUES = "Contracts of plugins", "What passes between plugins"
@@ -18,7 +21,23 @@ def api_table() -> str:
     for title, names in _groups().items():
         rows = ([code(name), summary(getattr(prmcal, name))] for name in names)
         sections.append(f"## {title}\n\n{table(['name', 'what it is'], rows)}")
-    return "\n".join(sections)
+    return "\n".join([*sections, *map(_library_table, (calibrators, metrics, rules))])
+
+
+def _library_table(module: ModuleType) -> str:
+    """Return what a module for arrays says of itself, and a table of its names."""
+    rows = []
+    for name, value in vars(module).items():
+        if isinstance(value, metrics.ScoreMetric):
+            rows.append([code(name), registered.create(value.name).described()])
+        elif name in getattr(module, "__all__", ()) or _is_defined_in(module, name, value):
+            rows.append([code(name), summary(value)])
+    return f"## {module.__name__}\n\n{summary(module)}\n\n{table(['name', 'what it is'], rows)}"
+
+
+def _is_defined_in(module: ModuleType, name: str, value: object) -> bool:
+    is_public = not name.startswith("_") and (inspect.isclass(value) or inspect.isfunction(value))
+    return is_public and getattr(value, "__module__", "") == module.__name__
 
 
 def api_details() -> str:

@@ -1,4 +1,4 @@
-"""Rules that spend samples, exact and vectorised: best-of-n, pass@n, votes and the budget of IAS.
+"""Rules that spend samples, exact and vectorised: best-of-n, pass@n and the budget of IAS.
 
 >>> from prmcal.rules import best_of_n, ias_budget
 >>> best_of_n(np.array([[0.9, 0.2, 0.4]]), [[True, False, False]], [1, 2, 3]).round(3).tolist()
