@@ -29,7 +29,7 @@ from prmcal.registry.strategies.aggregation import READINGS, read_steps
 POOLS = Path(__file__).parents[2] / "docs" / "pools"
 QWEN = "qwen2.5-math-prm-7b"
 NAMES = {QWEN: "Qwen2.5-Math-PRM-7B", "math-shepherd-7b": "Math-Shepherd-7B"}
-LAST, REPAIRED = "As published", "After prmcal, on unseen questions"
+LAST, REPAIRED = "Last step", "Reading and fit, unseen questions"
 _BINS = 8
 
 
@@ -121,14 +121,14 @@ def _size(row: Mapping[str, Any]) -> str:
 
 
 def caption() -> str:
-    """Return what the picture of the README shows, in one sentence."""
+    """Return what the picture of the README shows: most of the repair is the reading of the steps."""
     rows = _rows()[QWEN]
     last, chosen = rows.loc["last"], rows.loc[CHOSEN]
     assert chosen["calibrated_high"] < last["brier_low"], "the repair is clear"
-    sizes = f"{last['questions']} questions, {last['solutions']:,} solutions"
     return paragraph(
-        f"{NAMES[QWEN]} on MATH-500 ({sizes}), with 95% intervals.",
-        f"The Brier score falls from {_shown(last, 'brier')} to {_shown(chosen, 'calibrated')}.",
+        f"{NAMES[QWEN]} on MATH-500 ({last['questions']} questions). Brier score of the last step:",
+        f"{_shown(last, 'brier')}; of the best reading of the steps: {_shown(chosen, 'brier')}; with a fit on top:",
+        f"{_shown(chosen, 'calibrated')}.",
     )
 
 

@@ -68,7 +68,7 @@ def _curves(path: Path, league: League) -> None:
     order = [name for entry in ranked if (name := f"{entry.name}{levels[entry]}") in here]
     order += sorted(here - set(order))
     with curve_column:
-        selection = st.multiselect("Curves", order, placeholder=f"The {_DRAWN} best", **bound_several("curves", order))
+        selection = st.multiselect("Curves", order, placeholder=f"The first {_DRAWN}", **bound_several("curves", order))
     bands = coinciding(points, [name for name in order if not selection or name in selection])
     names = {name: f"{name} (+{len(twins)})" if twins else name for name, twins in bands.items()}
     drawn_names = list(names)[:_DRAWN]

@@ -180,7 +180,7 @@ def advice(choices: Choices | None) -> Iterator[str]:
     if best.name == choices.rows[0].name:
         yield f"No way to use several samples is better here than {one_sample}."
     elif choices.is_promised:
-        yield f"Use {best_text}; at 90% not below it nor 5 points below equal cost."
+        yield f"Use {best_text}; 90% sure: no loss, nor 5 points below equal cost."
     elif chance < _SURE:
         yield f"A gain is likely, not promised: {best_text}."
     else:
