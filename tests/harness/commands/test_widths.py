@@ -139,7 +139,7 @@ def test_the_help_is_in_order_and_fits(prmcal: Prmcal) -> None:
     assert widest(shown.stdout) <= 80
     expected = (
         "plan run status grade audit apply train-prm pools leaderboard show compare dashboard report merge export "
-        "ask serve list check doctor"
+        "ask serve list new check doctor"
     )
     listed = re.findall(r"^  ([a-z][a-z-]*)  ", shown.stdout, re.MULTILINE)
     assert listed[: len(expected.split())] == expected.split()

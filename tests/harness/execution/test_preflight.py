@@ -74,7 +74,7 @@ def test_models_that_cannot_work(tmp_path: Path, prmcal: Prmcal, locked: Server,
     bad = {
         "headless": "The checkpoint nano:weak is another kind of model",
         "locked": "refused a request with 401: .* Set 'key_variable' to the environment variable",
-        "other": "returned 1 numbers for each place, and the format has 2 outputs. Check 'model' and 'format'",
+        "other": "returned 1 numbers for each token or marker, but the format has 2 outputs. Check 'model'",
         "mute": "log-probabilities",
     }
     prms = [

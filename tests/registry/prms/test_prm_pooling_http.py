@@ -116,7 +116,7 @@ def test_whole_trajectories_are_asked_for_alone(judge: Server) -> None:
         ([], r"outputs of shape \(0,\) for \d+ tokens with 1 markers.*\"step_tag_id\": \d+"),
         (LOGITS * 2, r"outputs of shape \(2, 2\) for \d+ tokens with 1 markers"),
         ([0.3], r"outputs of shape \(1,\)"),
-        ([[0.1, 0.2, 0.3]], "returned 3 numbers for each place, and the format has 2 outputs"),
+        ([[0.1, 0.2, 0.3]], "returned 3 numbers for each token or marker, but the format has 2 outputs"),
         ([[0.25, 0.75]], "returned probabilities, and logits were asked for"),
     ],
 )
