@@ -4,7 +4,6 @@ import inspect
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
-from functools import cache
 from typing import Any, Literal
 
 import torch
@@ -142,12 +141,6 @@ def _read_prompts(model: PreTrainedModel, rows: Sequence[Row], pad_id: int) -> "
     return memory, widths[prompt_of_row], logits[prompt_of_row.to(model.device)]
 
 
-@cache
-def _cache_argument(model_class: Any) -> str:
-    """Return the name of the argument that takes a cache. Since transformers 5.24 it is another one."""
-    return "cache" if "cache" in inspect.signature(model_class.forward).parameters else "past_key_values"
-
-
 @dataclass
 class _Memory:
     """The cache of a model. It has the prompt of every row, or only its later tokens, if rows share `prompts`.
@@ -161,6 +154,9 @@ class _Memory:
 
     def __post_init__(self) -> None:
         self.cache = DynamicCache(config=self.model.config)
+        # Models of transformers 5.24 and later have another name for it.
+        parameters = inspect.signature(type(self.model).forward).parameters
+        self._cache_argument = "cache" if "cache" in parameters else "past_key_values"
 
     def keep(self, rows: Tensor) -> None:
         self.cache.batch_select_indices(rows)
@@ -171,7 +167,7 @@ class _Memory:
 
     def next_logits(self, ids: Tensor, places: Tensor) -> Tensor:
         """Append the tokens `ids` (rows, tokens) to the cache, and return the next logits (rows, vocabulary)."""
-        how: dict[str, Any] = {_cache_argument(type(self.model)): self.cache, "use_cache": True, "logits_to_keep": 1}
+        how: dict[str, Any] = {self._cache_argument: self.cache, "use_cache": True, "logits_to_keep": 1}
         if self.prompts is not None:
             how["shared_prompts"] = self.prompts
         elif self.mask is not None:
