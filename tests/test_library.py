@@ -133,9 +133,14 @@ def test_a_calibrator_is_the_plugin_of_a_grid(rows: tuple[Floats, Ints, Ints]) -
     plugin.fit(scores, right, np.ones_like(right), questions)
     fitted = calibrators.Conformal(level=0.2).fit(scores, right, groups=[f"q{number:02}" for number in questions])
     assert fitted.predict(scores) == pytest.approx(plugin.predict(scores)[:, 0])
+    # A bound above the median is not the first of the plugin's columns.
+    above = calibrators.Conformal(level=0.8).fit(scores, right, groups=questions)
+    assert above.predict(scores) == pytest.approx(above.plugin_.predict(scores)[:, 1])
 
 
 def test_mistakes_of_calibrators_are_said() -> None:
+    with pytest.raises(ValueError, match="whole numbers"):
+        calibrators.Platt().fit([0.5, 0.6], [0.5, 1.0])
     with pytest.raises(PluginFailedError, match="not fitted"):
         calibrators.Platt().predict([0.5])
     with pytest.raises(InvalidArgumentsError, match="bins"):

@@ -207,7 +207,7 @@ def check_quantiles_differ(plugin: Calibrator) -> None:
     features = joined(calibration_data(plugin, 60, seed=1).features, extremes(plugin))
     unused = ~(np.diff(predicted_by(fitted, features), axis=1) > 0).any(axis=0)
     unused_levels = np.array(fitted.levels)[:-1][unused].tolist()
-    expect(not unused.any(), "different levels must have", found=unused_levels)
+    expect(not unused.any(), "different levels must have", levels=unused_levels)
 
 
 def check_any_level(plugin: Calibrator) -> None:

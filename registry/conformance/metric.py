@@ -53,7 +53,7 @@ def _value_of(measurement: Any, rows: metric.PrefixRows) -> Any:
     if isinstance(measurement, metric.AbsoluteSum):
         weights = np.ones((1, questions))
         errors = measurement.errors(weights)
-        expect(errors.ndim == 2 and len(errors) == 1, "errors() must return an", weights=weights, found=errors)
+        expect(errors.ndim == 2 and len(errors) == 1, "errors() must return an", weights=weights, actual=errors)
         return np.abs(errors[0]).sum()
     expect(isinstance(measurement, np.ndarray), "measure() must return got", measured=measurement)
     expect_array("The result of measure()", measurement, np.floating)

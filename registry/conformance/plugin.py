@@ -92,7 +92,7 @@ def expect_array(what: str, values: Any, dtype: type[np.generic]) -> None:
         "must be an array",
         what=what,
         dtype="float64" if dtype is np.floating else np.dtype(dtype).name,
-        found=actual,
+        actual=actual,
     )
 
 
@@ -129,7 +129,7 @@ def check_arguments_are_stored(plugin: Plugin) -> None:
         expect(hasattr(plugin, name), "__init__ does not store", name=name)
         stored, argument = getattr(plugin, name), plugin.arguments.get(name)
         if argument is not None:  # For None a plugin may take its own value.
-            expect(_same(stored, argument), "__init__ must store its", name=name, given=argument, stored=stored)
+            expect(_same(stored, argument), "__init__ must store its", name=name, argument=argument, stored=stored)
 
 
 def check_methods_take_the_arguments_of_the_contract(plugin: Plugin) -> None:

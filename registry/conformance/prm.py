@@ -182,4 +182,4 @@ def compare_with_example(plugin: PRM, example: Mapping[str, Any]) -> None:
     rewards = reader.score(example["question"], [example["steps"]])[0].reward[1:]
     reader.close()
     gap = float(np.abs(rewards - example["rewards"]).max())
-    expect(gap < _PUBLISHED_TOLERANCE, "the rewards of for", example=example, found=rewards, gap=gap)
+    expect(gap < _PUBLISHED_TOLERANCE, "the rewards of for", example=example, actual=rewards, gap=gap)

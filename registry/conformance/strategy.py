@@ -184,7 +184,7 @@ def check_the_width_is_in_its_range(plugin: SearchStrategy) -> None:
                 name=name,
                 most=maximum,
                 rewards=rewards,
-                found=width,
+                actual=width,
             )
 
 

@@ -79,7 +79,7 @@ class FileFields:
     """The text or the steps of the only solution of a record."""
     answer: str | None
     answer_is_field: bool
-    """Whether `answer` has the answers of solutions with texts, too. Otherwise these are read from the texts."""
+    """True if `answer` has the answers of solutions with texts too. Otherwise answers are read from the texts."""
     reference: str | None
     """The right answer."""
     score: str | None = None

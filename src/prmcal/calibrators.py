@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
 
-from prmcal.arrays import Floats
+from prmcal.arrays import Floats, success_counts
 from prmcal.errors import PluginFailedError
 from prmcal.log_odds import log_odds, probability
 from prmcal.registry.contracts.calibrator import Calibrator
@@ -36,21 +36,23 @@ class _ScoreCalibrator:
     plugin: ClassVar[str]
     """The registered name of the plugin."""
     plugin_: Calibrator
-    logit: bool
+
+    def __init__(self, *, logit: bool = False) -> None:
+        self.logit = logit
 
     def fit(self, scores: "ArrayLike", k: "ArrayLike", n: "ArrayLike" = 1, groups: "ArrayLike | None" = None) -> Self:
         """Fit to k successes of n tries of each row. `groups` has the question of each row, by default its own.
 
         Raises a ValueError if shapes differ or a value is out of range, or an InvalidArgumentsError if a parameter is.
         """
-        successes = np.asarray(k)
+        successes = success_counts(k)
         tries = np.broadcast_to(np.asarray(n, dtype=np.int64), successes.shape)
         arguments = {name: value for name, value in self.get_params().items() if name != "logit"}
         plugin = calibrators.create(self.plugin, **arguments)
         questions = {}
         if plugin.grouped and groups is not None:
             questions = {"questions": np.unique(np.asarray(groups), return_inverse=True)[1]}
-        self.plugin_ = plugin.fit(self._features(scores, plugin), successes.astype(np.int64), tries, **questions)
+        self.plugin_ = plugin.fit(self._features(scores, plugin), successes, tries, **questions)
         return self
 
     def predict(self, scores: "ArrayLike") -> Floats:
@@ -60,8 +62,8 @@ class _ScoreCalibrator:
         """
         if not hasattr(self, "plugin_"):
             raise PluginFailedError(f"This {type(self).__name__} is not fitted. Call 'fit' first.")
-        rewards = self.plugin_.predict(self._features(scores, self.plugin_))
-        return np.asarray(rewards, dtype=np.float64)[:, 0]
+        level = self.get_params().get("level", 0.5)  # A point estimate is the same at every level.
+        return self.plugin_.predict_at(self._features(scores, self.plugin_), [level])[:, 0]
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the parameters by name, as scikit-learn asks for them."""
@@ -98,9 +100,6 @@ class Isotonic(_ScoreCalibrator):
 
     plugin = "isotonic"
 
-    def __init__(self, *, logit: bool = False) -> None:
-        self.logit = logit
-
 
 class Histogram(_ScoreCalibrator):
     """The success rates of bins: :class:`prmcal.registry.calibrators.reward.HistogramBinning`."""
@@ -118,17 +117,11 @@ class Platt(_ScoreCalibrator):
 
     plugin = "platt"
 
-    def __init__(self, *, logit: bool = False) -> None:
-        self.logit = logit
-
 
 class Beta(_ScoreCalibrator):
     """Three parameters that bend both ends: :class:`prmcal.registry.calibrators.logit.BetaCalibration`."""
 
     plugin = "beta"
-
-    def __init__(self, *, logit: bool = False) -> None:
-        self.logit = logit
 
 
 class Temperature(_ScoreCalibrator):

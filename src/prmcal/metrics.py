@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from prmcal.arrays import success_counts
 from prmcal.db.statistics.bootstrap import Bootstrap, Resampled, estimate
 from prmcal.db.statistics.intervals import Estimate
 from prmcal.db.statistics.paired import Replicated, replicated_difference
@@ -132,9 +133,6 @@ def reliability(
 
 
 def _rows(scores: "ArrayLike", k: "ArrayLike", n: "ArrayLike", groups: "ArrayLike | None") -> PrefixRows:
-    rewards, successes = np.asarray(scores, dtype=np.float64), np.asarray(k)
-    counts = successes.astype(np.int64)
-    if np.any(counts != successes):
-        raise ValueError("k must be whole numbers: the successes of n tries. Multiply success rates by n.")
+    rewards, counts = np.asarray(scores, dtype=np.float64), success_counts(k)
     questions: NDArray[Any] = np.arange(len(rewards)) if groups is None else np.asarray(groups)
     return PrefixRows(rewards, counts, np.broadcast_to(np.asarray(n, dtype=np.int64), counts.shape), questions)
