@@ -101,7 +101,7 @@ class Run:
         DataFrame
             Columns cell_id, number, dataset, llm, prm, strategy, target, level and calibrator; for each metric
             ``<metric>``, ``<metric>_low`` and ``<metric>_high`` (95% interval) and ``<metric>_standing`` ("best",
-            "tied", "worse" or missing); then rows, questions, status and reason. Metrics are described in
+            "tied", "worse" or missing); then rows, questions, independent, status and reason. Metrics are described in
             :attr:`metrics`.
 
         Raise PrmcalError if there is no such table.

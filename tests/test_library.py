@@ -70,6 +70,17 @@ def test_metrics_equal_those_of_scikit_learn(rows: tuple[Floats, Ints, Ints]) ->
     assert metrics.ece(scores, right, groups=questions).value == pytest.approx(error, rel=1e-12)
 
 
+def test_a_chart_has_the_points_of_each_table(rows: tuple[Floats, Ints, Ints]) -> None:
+    scores, right, questions = rows
+    before = metrics.reliability(scores, right, groups=questions, bins=5)
+    chart = metrics.reliability_chart(before=before, after=before.head(2)).to_dict()
+    points = [
+        point for data in chart["datasets"].values() for point in data if "right_low" in point and "bar" not in point
+    ]
+    assert [point["series"] for point in points] == ["before"] * 5 + ["after"] * 2
+    assert [point["right"] for point in points[:5]] == before["mean_success"].tolist()
+
+
 def test_rows_of_one_question_are_one_piece_of_evidence(rows: tuple[Floats, Ints, Ints]) -> None:
     """The same rows four times over, as one question each, say no more than once."""
     scores, right, _ = rows

@@ -1,6 +1,7 @@
 """The leaderboards, and the tables of the paper beside the measured values."""
 
 from pathlib import Path
+from statistics import NormalDist
 from typing import Any, Unpack
 
 import pandas as pd
@@ -63,7 +64,8 @@ def leaderboard(source: Source, /, table: Leaderboard = "calibration", **filters
     The filters are those of :func:`measurements`. The columns are cell_id, number and those of
     :data:`prmcal.db.metrics.COORDINATES`; for each metric ``<metric>``, ``<metric>_low``, ``<metric>_high`` and
     ``<metric>_standing``; then rows and questions (the smallest numbers behind any value of
-    the cell), status, reason and difference.
+    the cell), on the calibration leaderboard independent (how many independent prefixes have a mean error as uncertain
+    as these), status, reason and difference.
     """
     with connection_of(source) as connection:
         long, descriptions = measurements(connection, table, **filters), metrics(connection)
@@ -78,9 +80,19 @@ def leaderboard(source: Source, /, table: Leaderboard = "calibration", **filters
         rows.columns = [metric, *(f"{metric}_{name}" for name in rows.columns[1:])]
         blocks.append(rows.reindex(wide.index))
     blocks.append(long.groupby("cell_id")[["rows", "questions"]].min().reindex(wide.index))
+    if table == "calibration":
+        blocks.append(_independent(pd.concat(blocks[1:], axis=1)))
     blocks.append(wide[status_columns])
     # The copy joins the blocks of the metrics. Without it, pandas warns a caller who adds a column.
     return pd.concat(blocks, axis=1).reset_index(drop=True).copy()
+
+
+def _independent(board: pd.DataFrame) -> "pd.Series[float]":
+    """Return the variance of the errors of prefixes, divided by that of their mean, as its 95% interval shows it."""
+    errors = board.reindex(columns=["brier", "signed_error", "signed_error_low", "signed_error_high"]).astype(float)
+    deviation = (errors["signed_error_high"] - errors["signed_error_low"]) / (2 * NormalDist().inv_cdf(0.975))
+    number = (errors["brier"] - errors["signed_error"] ** 2) / deviation.where(deviation > 0) ** 2
+    return number.clip(upper=board["rows"].astype(float)).rename("independent")
 
 
 _FILE = Path(__file__).with_name("reported.csv")

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from prmcal.db.queries.two_cells import CellComparison
 
 _ALIKE = "Those of one question resemble each other, so intervals are over questions."
+_INDEPENDENT = ("independent", "Independent", "How many independent prefixes have a mean error as uncertain as these.")
 _MOST_DIFFERING = 5
 """The most rows that a note on differences names."""
 _SYMBOLS = {standing: f" {SYMBOLS[standing]}" for standing in ("best", "tied", "worse")}
@@ -140,10 +141,9 @@ def leaderboard_board(
         for name in shown_names
     ]
     counts = [
-        replace(
-            column_of(frame[key], title, _count), key=key, numbers=_numbers(rows, key), about=_ALIKE * (key == "rows")
-        )
-        for key, title in (("questions", "Questions"), ("rows", text.rows))
+        replace(column_of(frame[key], title, _count), key=key, numbers=_numbers(rows, key), about=about)
+        for key, title, about in (("questions", "Questions", ""), ("rows", text.rows, _ALIKE), _INDEPENDENT)
+        if key in frame
     ]
     status = Column("Status", tuple(row["status"] for row in rows), key="status")
     failed = frame[frame["status"] == "failed"]["reason"].value_counts()

@@ -35,7 +35,7 @@ _EXPLAIN = "Show the overview in full: its cautions in words, and the ranking wi
 _NAMES = (*SETTING, "strategy", "calibrator")
 _IDENTITY = ("number", "strategy", "calibrator")
 _SETTINGS = ("target", "level")
-_COUNTS = ("questions", "rows")
+_COUNTS = ("questions", "rows", "independent")
 _SHARED = (*SETTING, *_SETTINGS, "strategy", "calibrator", "status")
 """The columns that are shown once above the table if they are the same in all rows."""
 
@@ -213,6 +213,10 @@ def board_text(board: Board, width: int | None = None) -> str:
             headings[row] = f"{heading} ({numbers})" if numbers else heading
     if same_keys and len(board.rows) > 1:
         notes_above.append(f"In all rows: {', '.join(_shared_value(columns_of[key]) for key in same_keys)}.")
+    if "independent" in columns_of:
+        column = columns_of["independent"]
+        worth = [text for _, text in sorted(zip(column.numbers, column.values, strict=True)) if text]
+        notes_above.append(f"The prefixes of a row are worth {worth[0]} to {worth[-1]} independent ones.")
     weights = _weights(board)
     visible = [
         replace(column, weight=weights[key], whole=key not in _NAMES)

@@ -5,10 +5,9 @@ The tables are the reliability diagram and the histogram of signed errors.
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from prmcal.arrays import Floats
@@ -19,11 +18,14 @@ from prmcal.registry.contracts.metric import AbsoluteSum, Metric, PrefixRows, Qu
 from prmcal.registry.metrics.bins import bin_edges, bin_index
 from prmcal.resamples import weighted_totals
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 Weighted = Callable[[Floats], Floats]
 """A function of weights of shape (resamples, questions)."""
 
 
-def reliability_bins(rows: PrefixRows, bins: int = 10) -> pd.DataFrame:
+def reliability_bins(rows: PrefixRows, bins: int = 10) -> "pd.DataFrame":
     """Return rewards and measured success rates in equal-width bins over [0, 1]: the table of the reliability diagram.
 
     There is one row for each bin, with its number and edges (`bin`, `lower`, `upper`), its rows (`count`), the means of
@@ -53,7 +55,7 @@ def reliability_bins(rows: PrefixRows, bins: int = 10) -> pd.DataFrame:
     return _bins_table(edges, count, mean_reward=mean_reward, mean_success=mean_success, low=low, high=high)
 
 
-def signed_error_bins(rows: PrefixRows, bins: int = 20) -> pd.DataFrame:
+def signed_error_bins(rows: PrefixRows, bins: int = 20) -> "pd.DataFrame":
     """Return the histogram of r - y over [-1, 1], with the columns of :func:`reliability_bins` up to `count`.
 
     Errors above 0 are overestimates.
@@ -62,7 +64,9 @@ def signed_error_bins(rows: PrefixRows, bins: int = 20) -> pd.DataFrame:
     return _bins_table(edges, np.bincount(bin_index(rows.reward - rows.success_rate, edges), minlength=bins))
 
 
-def _bins_table(edges: Floats, count: NDArray[Any], **columns: NDArray[Any]) -> pd.DataFrame:
+def _bins_table(edges: Floats, count: NDArray[Any], **columns: NDArray[Any]) -> "pd.DataFrame":
+    import pandas as pd  # Metrics of arrays need none, and it takes half of their import.
+
     numbers, counts = np.arange(len(count), dtype=np.int32), count.astype(np.int32)
     return pd.DataFrame({"bin": numbers, "lower": edges[:-1], "upper": edges[1:], "count": counts, **columns})
 

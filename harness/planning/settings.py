@@ -88,7 +88,7 @@ def _free_column(name: str) -> str:
     return name
 
 
-_OTHER_COLUMNS = ("cell_id", "number", "rows", "questions", "status", "reason")
+_OTHER_COLUMNS = ("cell_id", "number", "rows", "questions", "independent", "status", "reason")
 _ENDINGS = ("_low", "_high", "_standing", with_terminal(""))
 MetricName = Annotated[Name, AfterValidator(_free_column)]
 """The name of a column. Its interval and standing are columns of their own."""

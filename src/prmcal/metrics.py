@@ -24,6 +24,7 @@ from prmcal.arrays import success_counts
 from prmcal.db.statistics.bootstrap import Bootstrap, Resampled, estimate
 from prmcal.db.statistics.intervals import Estimate
 from prmcal.db.statistics.paired import Replicated, replicated_difference
+from prmcal.errors import PrmcalError
 from prmcal.harness.metrics.measured import reliability_bins, statistic_of
 from prmcal.registry.contracts.metric import PrefixRows
 from prmcal.registry.plugins import metrics
@@ -31,6 +32,8 @@ from prmcal.registry.plugins import metrics
 if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import ArrayLike, NDArray
+
+    from prmcal.db import charts
 
 
 @dataclass(frozen=True)
@@ -130,6 +133,25 @@ def reliability(
     mean_success over the questions in the bin.
     """
     return reliability_bins(_rows(scores, k, n, groups), bins)
+
+
+def reliability_chart(**tables: "pd.DataFrame") -> "charts.Layers":
+    """Return a chart of tables of :func:`reliability`, by their names in the legend, such as ``before`` and ``after``.
+
+    It is a chart of Altair, which a notebook shows and ``chart.save("reliability.html")`` writes. Raises a PrmcalError
+    if Altair is missing.
+    """
+    import pandas as pd
+
+    try:
+        from prmcal.db import charts, pictures
+    except ModuleNotFoundError as error:
+        raise PrmcalError("Charts need Altair. Install it: pip install altair") from error
+    names = list(tables)
+    bins = [table.assign(calibrator=name) for name, table in tables.items()]
+    style, shown_legend = charts.series_of(names, names), charts.legend(names, lines=False, width=300)
+    picture = pictures.reliability(pictures.points_of(pd.concat(bins)), style, shown_legend)
+    return picture.properties(width=300, height=300)
 
 
 def _rows(scores: "ArrayLike", k: "ArrayLike", n: "ArrayLike", groups: "ArrayLike | None") -> PrefixRows:

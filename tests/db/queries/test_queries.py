@@ -44,6 +44,9 @@ def test_every_value_carries_its_interval_and_numbers(published: Path) -> None:
             value + 0.0345,
         )
     assert (row["rows"], row["questions"], row["status"]) == (1234, 100, "done")
+    # The variance of the errors, divided by that of their mean: an interval of 0.0558 is 2 x 1.96 of its deviations.
+    spread = expected["brier"] - expected["signed_error"] ** 2
+    assert row["independent"] == pytest.approx(min(1234, spread / (0.0558 / 3.92) ** 2), rel=1e-4)
 
 
 def test_values_of_one_difficulty_are_asked_for_by_level(published: Path) -> None:

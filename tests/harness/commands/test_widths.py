@@ -85,7 +85,7 @@ def test_hidden_columns_are_named_with_the_way_to_see_them(out: Path) -> None:
 
 def test_what_all_rows_share_is_said_once(out: Path) -> None:
     text = render_leaderboard(out, "calibration", filters={"dataset": ["nano-math"], "llm": ["weak"]}, width=80)
-    assert text.startswith("In all rows: Data set nano-math, LLM weak, PRM qwen, done.\n")
+    assert text.startswith("In all rows: Data set nano-math, LLM weak, PRM qwen, done. The prefixes of a row\n")
     assert text.count("nano-math") == 1
     grouped = render_leaderboard(out, "calibration", width=80)
     assert grouped.count("nano-math, weak") == 1
