@@ -28,5 +28,5 @@ def test_each_grader_has_its_own_line_with_the_place_where_it_differs_most() -> 
     ]
     (exact, no, _), (judge, most, sentence) = summaries(checks)
     assert (exact, no, judge, most) == ("Grader 'exact' differs", "0%", "Grader 'judge' differs", "70%")
-    assert "'judge' differs from the first one, which decides, on 7 of 10 solutions" in sentence
+    assert "'judge' differs on 7 of 10 solutions from the first grader, which decides" in sentence
     assert '"25 for 24"' in sentence

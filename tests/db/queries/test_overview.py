@@ -298,8 +298,8 @@ def test_findings_are_about_settings_of_the_best_calibrator(published: Path, who
     # The questions that rank the calibrators say nothing of the error that the first one leaves.
     before = found.before["signed_error"]
     assert cards(found)[0].figure == f"{abs(before.value):.3f}"
-    assert "in a part of the settings only" in ranking_legend(found)
-    assert "in a part of the settings only" not in ranking_legend(weak)
+    assert "only in some settings" in ranking_legend(found)
+    assert "only in some settings" not in ranking_legend(weak)
 
 
 def test_filters_recompute_the_ranking(published: Path, whole: Overview) -> None:
