@@ -20,6 +20,7 @@ from prmcal.registry.messages import excerpt, meant
 from prmcal.registry.models import checkpoints
 from prmcal.registry.models.checkpoints import Dtype
 from prmcal.registry.models.files import LANGUAGE_HEAD, checkpoint_problems
+from prmcal.registry.models.tokenizing import Tokenization
 from prmcal.registry.splitting import BLANK_LINE, Splitting
 from prmcal.steps import THOUGHT_BEGINS, opens_thought, text_so_far
 
@@ -381,7 +382,12 @@ class ChatLLM(Templated):
         return token_count(self._tokenizer, text)
 
     def _prompt(self, prefix: Prefix) -> tuple[int, ...]:
-        return self._format.ids(self._tokenizer, prefix)
+        # The template writes the special tokens.
+        return tuple(self._tokenization(self._format.text(self._tokenizer, prefix), add_special_tokens=False))
+
+    @cached_property
+    def _tokenization(self) -> Tokenization:
+        return Tokenization(self._tokenizer)
 
     @cached_property
     def _tokenizer(self) -> PreTrainedTokenizerBase:

@@ -7,7 +7,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from datetime import date
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -233,18 +233,24 @@ def chat_text(tokenizer: PreTrainedTokenizerBase, messages: Sequence[Message], *
 
     Raises a PluginFailedError if the template cannot write these messages.
     """
+    fields = tuple(tuple(message.items()) for message in messages)
+    return _chat_text(tokenizer, tokenizer.get_chat_template(), fields, generating)
+
+
+@lru_cache(16)  # All prefixes of a question have the same chat before them.
+def _chat_text(tokenizer: PreTrainedTokenizerBase, template: str, messages: tuple[Any, ...], generating: bool) -> str:
     from jinja2 import TemplateError
 
+    chat = [dict(message) for message in messages]
     try:
-        chat = [dict(message) for message in messages]
         # Later versions of transformers pass no functions to a template, such as another strftime_now.
-        template = _DATE_CALL.sub(lambda call: repr(pinned_date(call[2])), tokenizer.get_chat_template())
+        template = _DATE_CALL.sub(lambda call: repr(pinned_date(call[2])), template)
         options = {"tokenize": False, "add_generation_prompt": generating, "chat_template": template}
         return str(tokenizer.apply_chat_template(chat, **options))
     except TemplateError as error:
         raise PluginFailedError(
             f"The chat template of {tokenizer.name_or_path} cannot write the roles "
-            f"{', '.join(message['role'] for message in messages)}: {error}."
+            f"{', '.join(message['role'] for message in chat)}: {error}."
         ) from error
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -109,15 +109,18 @@ class TokenClassifierPRM(TransformersPRM):
 
     def tokenize(self, text: str) -> list[int]:
         """Return the token ids of a text. A chat contains the special tokens."""
-        ids: list[int] = []
         if self.tokenized == "whole":
-            ids += self.tokenizer(text, add_special_tokens=self.template != NATIVE, verbose=False)["input_ids"]
-            return ids
+            return self._tokenization(text, add_special_tokens=self.template != NATIVE)
+        ids: list[int] = []
         if self.template != NATIVE and self.tokenizer.bos_token_id is not None:
             ids.append(self.tokenizer.bos_token_id)
         for piece in filter(None, text.split(_CUT)):
-            ids += self.tokenizer(piece, add_special_tokens=False, verbose=False)["input_ids"]
+            ids += self._piece_ids(piece)
         return ids
+
+    @cached_property
+    def _piece_ids(self) -> Callable[[str], list[int]]:
+        return lru_cache(1000)(partial(self.tokenizer.encode, add_special_tokens=False, verbose=False))
 
     def log_odds(self, head: torch.Tensor) -> torch.Tensor:
         """Return the log-odds of the outputs in `label` against the others."""

@@ -141,7 +141,7 @@ class JudgePRM(TransformersPRM):
 
     def tokenize(self, text: str) -> list[int]:
         """Return the token ids of a text. A chat contains the special tokens."""
-        return list(self.tokenizer(text, add_special_tokens=not self.chat, verbose=False)["input_ids"])
+        return self._tokenization(text, add_special_tokens=not self.chat)
 
     def log_odds(self, head: torch.Tensor) -> torch.Tensor:
         """Return the log-odds of Yes against No. The outputs are the logits of all spellings, those of Yes first."""

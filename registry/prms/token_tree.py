@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 
 from prmcal.arrays import Ints
+from prmcal.registry.models.tokenizing import shared_length
 
 if TYPE_CHECKING:
     import torch
@@ -97,18 +98,6 @@ def token_tree_size(sequences: Sequence[Sequence[int]]) -> int:
     ordered = sorted(set(map(tuple, sequences)))
     pairs = zip([(), *ordered], ordered, strict=False)
     return sum(len(sequence) - shared_length(before, sequence) for before, sequence in pairs)
-
-
-def shared_length(left: Sequence[int], right: Sequence[int]) -> int:
-    """Return the length of the longest common beginning of two sequences of the same type."""
-    shared, end = 0, min(len(left), len(right))
-    while shared < end:  # Bisection over slices is much faster than a loop over tokens.
-        middle = (shared + end + 1) // 2
-        if left[shared:middle] == right[shared:middle]:
-            shared = middle
-        else:
-            end = middle - 1
-    return shared
 
 
 def depth_first(parents: Ints) -> tuple[Ints, Ints]:

@@ -23,12 +23,16 @@ from prmcal.registry.models.checkpoints import (
     resolve_checkpoint,
 )
 from prmcal.registry.models.files import Head, checkpoint_problems
+from prmcal.registry.models.tokenizing import Tokenization
 from prmcal.registry.prms import token_tree
 from prmcal.registry.prms.tokens import TokenPRM
 
 if TYPE_CHECKING:
     import torch
     from transformers import PreTrainedTokenizerBase
+
+_STATE_TOKENS = 4096
+"""The largest number of tokens in a tree of which the hidden states are read."""
 
 
 def _halves(sequences: Any) -> list[Any]:
@@ -144,7 +148,7 @@ class TransformersPRM(TokenPRM):
 
     def tokenize(self, text: str) -> list[int]:
         """Return the token ids of a prefix with its marker. The score is read at the last one."""
-        return list(self.tokenizer(text, verbose=False)["input_ids"])
+        return self._tokenization(text)
 
     def tokenize_prefix(self, question: str, steps: Sequence[str]) -> list[int]:
         """Return the token ids of a prefix with its marker.
@@ -159,6 +163,10 @@ class TransformersPRM(TokenPRM):
         from prmcal.registry.models.pretrained import load_tokenizer
 
         return load_tokenizer(self.checkpoint)
+
+    @cached_property
+    def _tokenization(self) -> Tokenization:
+        return Tokenization(self.tokenizer)
 
     def close(self) -> None:
         """Release the model's memory. The model is loaded again at the next use."""
@@ -199,10 +207,10 @@ class TransformersPRM(TokenPRM):
         states = HiddenStates(
             np.empty((len(tree), width), np.float32), tree.parents, tree.leaves, np.empty(len(tree.leaves))
         )
-        # The mask of a pass takes the square of its largest tree, so a large tree is read in pieces.
+        # The mask of a pass takes the square of its largest tree, and its time, so a large tree is read in pieces.
         ends = np.cumsum([len(trajectory.sequences) for trajectory in trajectories])
         pieces: list[Ints] = []
-        for (piece,) in token_tree.pack_trajectories(trajectories, self.batch_tokens, 1):
+        for (piece,) in token_tree.pack_trajectories(trajectories, min(self.batch_tokens, _STATE_TOKENS), 1):
             rows = [np.arange(ends[i] - len(trajectories[i].sequences), ends[i]) for i in piece]
             pieces.append(np.concatenate(rows))
         pieces = [rows for rows in pieces if len(rows)]

@@ -1,0 +1,105 @@
+"""Token ids of texts of which each begins like the one before, such as the prefixes of a solution."""
+
+from __future__ import annotations
+
+import json
+import re
+from bisect import bisect_right
+from collections.abc import Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+_SPACE_INSIDE = re.compile(r"\S ")
+_WORDS = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+"""The pattern of words of Qwen2. That of Llama 3 has up to three digits in a word."""
+
+
+class Tokenization:
+    """Tokenizes texts. If a text begins like the one before, only the rest of it is tokenized, from a space on.
+
+    The ids equal those of the whole text. Words of the tokenizers for which this is done end before every space behind
+    another character, do not depend on what follows that space, and share no token. Other tokenizers get whole texts.
+    """
+
+    def __init__(self, tokenizer: PreTrainedTokenizerBase) -> None:
+        self._tokenizer: Any = tokenizer
+        self._before: dict[bool, tuple[str, list[int], list[int]]] = {}
+        """By whether it has special tokens: the text before, its ids and the ends of its tokens."""
+
+    def __call__(self, text: str, *, add_special_tokens: bool = True) -> list[int]:
+        """Return the token ids of a text."""
+        text_before, ids, ends = self._before.get(add_special_tokens, ("", [], []))
+        start = text.rfind(" ", 1, shared_length(text_before, text))
+        while start > 0 and text[start - 1].isspace():
+            start = text.rfind(" ", 1, start)
+        if start > 0:
+            rest = self._tokenizer._tokenizer.encode(text[start:], add_special_tokens=False)
+            count = bisect_right(ends, start)
+            ids = ids[:count] + rest.ids
+            # Offsets may leave out white space. The first token has at least a space.
+            ends = ends[:count] + [start + max(end, 1) for _, end in rest.offsets]
+        else:
+            encoded = self._tokenizer(text, add_special_tokens=add_special_tokens, verbose=False)
+            ids = list(encoded["input_ids"])
+            if not self._words_end_before_spaces:
+                return ids
+            ends = [end for _, end in encoded.encodings[0].offsets]
+        self._before[add_special_tokens] = text, ids, ends
+        return ids.copy()
+
+    @cached_property
+    def _words_end_before_spaces(self) -> bool:
+        """True if it is certain that a space behind another character begins a word, and a text can be cut there."""
+        if not getattr(self._tokenizer, "is_fast", False):
+            return False
+        backend = self._tokenizer._tokenizer
+        model, normalizer = backend.model, backend.normalizer
+        special_tokens = backend.get_added_tokens_decoder().values()
+        text, alone = (self._tokenizer("a b", add_special_tokens=add)["input_ids"] for add in (True, False))
+        return (
+            (type(model).__name__, model.dropout) == ("BPE", None)
+            # NFC changes no space, and combines no character with a space behind it.
+            and (normalizer is None or type(normalizer).__name__ == "NFC")
+            and not any(token.lstrip or token.rstrip or token.single_word for token in special_tokens)
+            and not any(_SPACE_INSIDE.search(token.content) for token in special_tokens)
+            and text[-len(alone) :] == alone
+            and _splits_at_spaces(backend)
+        )
+
+
+def shared_length(left: Sequence[Any], right: Sequence[Any]) -> int:
+    """Return the length of the longest common beginning of two sequences of the same type."""
+    shared, end = 0, min(len(left), len(right))
+    while shared < end:  # Bisection over slices is much faster than a loop over tokens.
+        middle = (shared + end + 1) // 2
+        if left[shared:middle] == right[shared:middle]:
+            shared = middle
+        else:
+            end = middle - 1
+    return shared
+
+
+def _splits_at_spaces(backend: Any) -> bool:
+    """True if the words of a tokenizer are of a kind that is known to end before spaces."""
+    splitter = json.loads(backend.pre_tokenizer.__getstate__()) if backend.pre_tokenizer else {"type": None}
+    parts = splitter.get("pretokenizers", [splitter])
+    match [part["type"] for part in parts]:
+        case ["Metaspace"] if not parts[0]["split"]:
+            # The whole text is one word. No two of its words in the usual sense have a token in common.
+            vocabulary = backend.get_vocab()
+            space = parts[0]["replacement"]
+            inside = re.compile(f"[^\\s{space}]{space}")
+            return not backend.model.ignore_merges and space in vocabulary and not any(map(inside.search, vocabulary))
+        case ["Metaspace"]:
+            return True
+        case ["ByteLevel"] | ["Digits", "ByteLevel"]:
+            return bool(parts[-1]["use_regex"])
+        case ["Split", "ByteLevel"]:
+            pattern = parts[0]["pattern"].get("Regex", "").replace("{1,3}", "")
+            return pattern == _WORDS and parts[0]["behavior"] == "Isolated" and not parts[0]["invert"]
+    return False
