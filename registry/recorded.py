@@ -147,7 +147,7 @@ class RecordedLLM(_Recorded, LLM):
             if question is None:
                 raise PluginFailedError(
                     f"{self.file_names} has no recording of the question {prefix.question[:60]!r}. It has "
-                    f"{len(questions)} questions. Test and calibrate on these."
+                    f"{len(questions)} questions. Test and calibrate on these questions."
                 )
             recorded_completions = self._completions_of(question, prefix.steps, n)
             if len(recorded_completions) < n:

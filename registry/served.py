@@ -41,7 +41,7 @@ def _checked_address(url: str) -> str:
     address = urlsplit(url)
     secret = address.username or address.password or address.query
     if address.scheme not in ("http", "https") or not address.hostname or secret:
-        raise ValueError("It is not an HTTP address, or one with a password or a query, which would be stored.")
+        raise ValueError("It must be an HTTP address without a password and a query, since addresses are stored.")
     return url
 
 
@@ -118,7 +118,7 @@ class ServerClient:
                     except Exception as error:
                         why = f"{type(error).__name__}: {error}"
                         raise IncompleteReplyError(
-                            f"its reply is not what was asked for ({why}): {excerpt(response.text)}"
+                            f"its reply does not fit the request ({why}): {excerpt(response.text)}"
                         ) from error
 
             async def send_patiently(request: Mapping[str, Any]) -> T:

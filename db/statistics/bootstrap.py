@@ -117,7 +117,7 @@ class QuestionMean(Ratio):
         ids = np.arange(values.size) if question_ids is None else np.asarray(question_ids)
         if values.shape != ids.shape or values.ndim != 1 or not values.size:
             raise ValueError(
-                f"Each question needs one value, and there must be one. Got the shapes {values.shape} and {ids.shape}."
+                f"Each question needs one value. Give at least one. Got the shapes {values.shape} and {ids.shape}."
             )
         if len(np.unique(ids)) < len(ids):
             raise ValueError("A question occurs twice. Give one value per question.")

@@ -187,7 +187,7 @@ def audit(
     earlier = None if against is None else load_calibrator(against)
     if isinstance(source, pd.DataFrame):
         if only:
-            raise DataError("The table is no run, and --only chooses from a run or a file. Leave it out.")
+            raise DataError("--only chooses from a run or a file, and a table is neither. Leave it out.")
         rows = source.astype(object).where(source.notna(), None).to_dict("records")
         title, records = "The table", [(f"row {number}", row) for number, row in enumerate(rows, start=1)]
         files: tuple[str, ...] = ()

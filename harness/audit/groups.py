@@ -74,7 +74,7 @@ def split(records: Sequence[Record], fields: Sequence[str], source: str) -> dict
     for place, content in records:
         values = content if isinstance(content, Mapping) else {}
         if absent := [name for name in fields if name not in values]:
-            raise DataError(f"{source}, {place}: there is no field '{absent[0]}', which --by names.")
+            raise DataError(f"{source}, {place}: there is no field '{absent[0]}' for --by.")
         groups.setdefault(", ".join(str(values[name]) for name in fields), []).append((place, content))
     return groups
 

@@ -22,13 +22,13 @@ def pool_of(scored: Scored, llm: str) -> pd.DataFrame:
     """
     solutions = scored.solutions
     if not solutions["label"].isin([0.0, 1.0]).all() or scored.target in ("first error", "step"):
-        raise DataError("A pool needs to know of each whole solution whether its answer is right.")
+        raise DataError("A pool needs labels that say whether each whole solution is right.")
     steps = scored.prefixes[scored.prefixes["step"] > 0].sort_values("step")
     column = "score" if scored.scale.name == "logit" else "reward"
     scores = steps.groupby(["question", "solution"])[column].agg(list).rename("score")
     rows = solutions.drop(columns=["score", "steps", "reward"]).join(scores, on=["question", "solution"])
     if rows["score"].isna().any():
-        raise DataError("A pool needs a score of every solution. Leave out those without one.")
+        raise DataError("A pool needs a score of every solution. Leave out solutions without one.")
     counts = rows["question"].value_counts()
     samples = int(counts.median())
     rows = rows[rows["question"].isin(counts.index[counts >= samples]) & (rows["solution"] < samples)].copy()

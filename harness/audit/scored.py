@@ -151,7 +151,7 @@ def rows_of(solutions: Sequence[Solution], source: str, fields: Fields, words: S
     table, field = pd.DataFrame(solution_rows), solutions[0].get("field") if solutions else None
     if prefixes.empty and not (table["answer"].notna().any() and table["label"].notna().any()):
         raise DataError(
-            f"{source} has no prefix with both a score and a label. Add the file that has the other: prmcal audit "
+            f"{source} has no prefix with both a score and a label. Add the file with the missing ones: prmcal audit "
             f"{source} OTHER."
         )
     words = [*words]
@@ -324,8 +324,8 @@ def _chosen_setting(settings: pd.DataFrame, directory: Path, only: Mapping[str, 
         )
     if len(settings) > 1:
         raise DataError(
-            f"{directory} has {len(settings)} scores of this setting, with other arguments of the PRM, and an audit is "
-            "about one of them. Write its scores to a file, and audit this."
+            f"{directory} has {len(settings)} sets of scores for this setting, by PRMs with other arguments, but an "
+            "audit takes one. Write its scores to a file, and audit the file."
         )
     return {str(name): value for name, value in settings.iloc[0].items()}
 

@@ -66,11 +66,11 @@ def labelled(source: Path, fields: Fields, only: Mapping[str, Sequence[str]]) ->
     solutions = [_with_labels(solution) for solution in raw_solutions]
     questions = len({solution["question"] for solution in solutions})
     if not any(solution.get(name) not in (None, []) for solution in solutions for name in _MARKS):
-        raise DataError(f"{source} has no labels: success rates, marks of steps, or what says who is right.")
+        raise DataError(f"{source} has no labels: success rates, marks of steps, or right and wrong solutions.")
     if not any(step for solution in solutions for step in solution["steps"]):
-        raise DataError(f"{source} has no texts of steps, and a value head learns from what a model reads.")
+        raise DataError(f"{source} has no texts of steps, but a value head learns from texts.")
     if questions < _FEWEST:
-        raise DataError(f"{source} has {questions} questions. It takes {_FEWEST}, and better hundreds.")
+        raise DataError(f"{source} has {questions} questions. A fit needs {_FEWEST}, and better hundreds.")
     return Labelled(str(source), solutions, [words])
 
 

@@ -202,7 +202,7 @@ def pools(
         if missing := [f"--{option}" for option, value in words.items() if not value]:
             raise PrmcalError(f"A new pool needs {', '.join(missing)} too.")
         if len(files) < 2:
-            raise PrmcalError("Name the file of which to make a pool: prmcal pools add FILE.")
+            raise PrmcalError("Name the file for the pool: prmcal pools add FILE.")
         files = [_make_pool(files[1:], {key: str(value) for key, value in words.items()}, question, score, label)]
     typer.echo("\n\n".join(_pool_tables(files)))
 

@@ -148,7 +148,7 @@ def grade(
     folder = RunFolder(directory)
     record = folder.record()
     if "grids" in record.grid:
-        raise PrmcalError(f"{directory} is a merge of different grids. Grade the run of each, and merge them again.")
+        raise PrmcalError(f"{directory} is a merge of different grids. Grade each grid's run, and merge again.")
     load_plugins_of(folder)
     plan = existing_plan(folder)
     selected_plan = plan.part(plan.cells_with(record.only))

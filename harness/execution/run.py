@@ -65,8 +65,8 @@ def run_grid(
         folder.claim(grid.name)
         if has_old_texts(directory):
             raise RunError(
-                f"An earlier version of prmcal made {directory}, and keys are others now. Its samples can be kept: "
-                f"prmcal rebuild {directory}"
+                f"An earlier version of prmcal, with other keys, made {directory}. Its samples can be kept: prmcal "
+                f"rebuild {directory}"
             )
         record = _new_record(grid, plugin_files, workers, only or {}, executor)
         # The record comes first, so that a run that is killed at its beginning can be continued.

@@ -124,13 +124,13 @@ class CalibratedPRM:
             built: Strategy = self.strategy.build(strategies)
             if built.reference or "success" in built.reads:
                 raise PrmcalError(
-                    f"The strategy '{name}' is a reference point, which uses what nobody knows of a new question. "
-                    "Choose the cell of another one."
+                    f"The strategy '{name}' is a reference: it uses facts that nobody knows of a new question. Choose "
+                    "the cell of another strategy."
                 )
             if not isinstance(built, PoolStrategy):
                 raise PrmcalError(
-                    f"The strategy '{name}' searches step by step, and new questions are answered with whole samples. "
-                    "Choose the cell of another one."
+                    f"The strategy '{name}' searches step by step, but new questions are answered with whole samples. "
+                    "Choose the cell of another strategy."
                 )
             if built.tuned:
                 with plugin_guard("strategy", name, "be tuned"):

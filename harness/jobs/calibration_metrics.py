@@ -115,7 +115,7 @@ def compute_calibration_metrics(shard: Shard[CalibrationMetricsParameters], cont
     levels = np.unique(rewards["level"]).tolist()
     if _MEDIAN not in levels:
         raise DataError(
-            "The calibrator does not predict the median, which is what the metrics measure. Add 0.5 to its 'levels'."
+            "The calibrator does not predict the median, but the metrics measure the median. Add 0.5 to its 'levels'."
         )
     by_level = rewards.pivot(index=PREFIX, columns="level", values="reward").reset_index()
     joined = by_level.merge(successes_of(context, shard), on=PREFIX)

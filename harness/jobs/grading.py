@@ -164,8 +164,8 @@ def compute_imported(shard: Shard[ImportedParameters], context: Context) -> Outp
     for question in context.questions(parameters.data):
         if question.text not in published:
             raise DataError(
-                f"The published success rates of '{llm}' do not have the question {question.text[:60]!r}, which those "
-                "of another LLM have. Give each LLM of the grid the same questions."
+                f"The published success rates of '{llm}' lack the question {question.text[:60]!r}, but those of "
+                "another LLM have it. Give each LLM of the grid the same questions."
             )
         for number, trajectory in enumerate(published[question.text][: parameters.trajectories.stop]):
             steps, completion = len(trajectory.steps), Completion(join_steps(trajectory.steps), 0, "end")

@@ -74,7 +74,7 @@ def _check_footer(metadata: pq.FileMetaData, schema: pa.Schema) -> None:
         ("bytes", sum(group.total_byte_size for group in groups), _MOST_BYTES),
     ):
         if not 0 <= count <= limit:
-            raise DataError(f"it says that it has {count:,} {what}, and {limit:,} are the most")
+            raise DataError(f"it claims {count:,} {what}, but at most {limit:,} are allowed")
 
 
 RELATIVE, ABSOLUTE = 1e-9, 1e-12

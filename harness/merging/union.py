@@ -80,9 +80,9 @@ class _Builder:
         plan = source.plan
         for kind, name in [*self._conflicting_plugins(plan), *(("llm", name) for name in self._other_llms(plan))]:
             raise RunError(
-                f"{source.folder} and a run before it have different things of the name '{name}' ({kind}), or other "
-                "parameters for it, such as the seed. Nothing was merged. Give it another name in one of the grids "
-                "and run that grid again with --drop-cells: nothing is computed again, because names are in no key."
+                f"In {source.folder} and in a run before it, the name '{name}' ({kind}) has different meanings or "
+                "other parameters, such as the seed. Nothing was merged. Change the name in one of the grids and run "
+                "that grid again with --drop-cells: nothing is computed again, because names are in no key."
             )
         self.sources.append(source)
         for ref in source.manifests:
@@ -90,7 +90,7 @@ class _Builder:
         for metric in plan.metrics:
             if self.metrics.setdefault(metric.name, metric).better != metric.better:
                 raise RunError(
-                    f"{source.folder} and a run before it disagree which values of the metric '{metric.name}' are "
+                    f"{source.folder} and a run before it disagree on which values of the metric '{metric.name}' are "
                     "better. Nothing was merged. Give the metric another name in one of the grids."
                 )
         for kind, plugins in plan.plugins.items():
@@ -171,7 +171,7 @@ class _Builder:
             if sizes_by_name and ref.kind in _SAMPLED:
                 raise RunError(
                     f"{holder.folder} and {source.folder} have different samples under one key ({ref.kind}/{ref.key}: "
-                    f"{source.plan.job_of(ref)}), so their results are not about the same. Nothing was merged. Draw "
+                    f"{source.plan.job_of(ref)}), so their results cannot be compared. Nothing was merged. Draw "
                     "samples once, and copy their folder before they are scored on several machines. Or give one of "
                     "the grids another 'seed', and its LLM another name."
                 )

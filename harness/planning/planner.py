@@ -201,7 +201,7 @@ class _Planner(Chain):
             raise GridError(f"The search '{strategy.name}' must have \"scores\" in its 'reads'.")
         if StepSplitting.of(scored.llm.built.splitting).changes_texts:
             raise GridError(
-                f"A step of the search '{strategy.name}' ends at a blank line, and the LLM '{scored.llm.name}' has "
+                f"A step of the search '{strategy.name}' ends at a blank line, but the LLM '{scored.llm.name}' has "
                 "another 'splitting'. Leave this argument out, or run the searches in a grid without this LLM."
             )
         reads = strategy.built.once_for

@@ -285,8 +285,8 @@ def _graders(
         return None, tuple(built)
     if built[0].built.runs_model:
         raise GridError(
-            f"The first grader of the data set '{spec.name}' is '{built[0].name}', which needs a model. Name one "
-            "before it that needs none, such as 'default'."
+            f"The first grader of the data set '{spec.name}' is '{built[0].name}', which needs a model. Put a grader "
+            "without a model first, such as 'default'."
         )
     return built[0], tuple(built[1:])
 
@@ -299,8 +299,8 @@ def _check_followed_up(grid: ResolvedGrid) -> None:
         for option in ("first_prefixes", "most_prefixes", "prefer_answered"):
             if getattr(getattr(grid.spec, part), option):
                 raise GridError(
-                    f"The data set '{name}' has the success rates of its prefixes, so none of them is followed up. "
-                    f"Remove '{part}.{option}'."
+                    f"The data set '{name}' has success rates already, so its prefixes get no follow-ups. Remove "
+                    f"'{part}.{option}'."
                 )
         specs = [spec for spec in grid.spec.strategies if spec.is_for(name, "", "")]
         if specs and part == "measurement":
@@ -317,7 +317,7 @@ def _check_repeating(grid: ResolvedGrid) -> None:
     most = max(spec.scaling.samples, calibration.trajectories, calibration.follow_ups, spec.measurement.follow_ups)
     if repeating and spec.shards.block < most:
         raise GridError(
-            f"The LLM '{repeating[0]}' gives the same completions to every shard, so one shard must ask for all of "
+            f"The LLM '{repeating[0]}' gives the same completions to every shard, so one shard must sample all of "
             f"them. Set 'shards.trajectories' to {most} or more. Got {spec.shards.block}."
         )
 
@@ -328,6 +328,6 @@ def _check_disjoint(grid: ResolvedGrid) -> None:
         shared = [question.id for question in test.questions if question.text in fitted]
         if shared:
             raise GridError(
-                f"The question '{shared[0]}' of the data set '{test.dataset.name}' is also a calibration question, as "
-                f"are {len(shared)} questions in total. Calibrate and test on different questions."
+                f"The data set '{test.dataset.name}' has {len(shared)} questions that are also calibration questions, "
+                f"such as '{shared[0]}'. Calibrate and test on different questions."
             )

@@ -82,9 +82,7 @@ class Form:
     def _of_text(self, row: str | list[int]) -> QuestionAndSteps:
         opening, between = self._around
         if self._prm is None or not self._marker or not between.strip():
-            raise PrmcalError(
-                "input: the question and the steps cannot be told apart in a text of this PRM. Send 'messages'."
-            )
+            raise PrmcalError("input: texts of this PRM do not show where the question ends. Send 'messages'.")
         text = row if isinstance(row, str) else str(self._prm.tokenizer.decode(row))
         before, _, solution = text.partition(between)
         if opening in before and self._marker in solution:

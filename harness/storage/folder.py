@@ -99,7 +99,7 @@ class RunFolder:
 
         if self.directory.is_file():
             raise RunError(
-                f"{self.directory} is a file, and the folder of a run is needed. If it is an archive, unpack it first."
+                f"{self.directory} is a file, but the folder of a run is needed. If it is an archive, unpack it first."
             )
         try:
             content = json.loads((self.directory / run_folder.RECORD_FILE).read_text(encoding="utf-8"))
@@ -204,7 +204,7 @@ def _take(file: IO[bytes]) -> None:
                 raise
         except OSError as error:
             raise StorageError(
-                f"The disk of {file.name} cannot lock files ({error.strerror}), which keeps two runs apart. Give an "
+                f"The disk of {file.name} cannot lock files ({error.strerror}), and locks keep two runs apart. Give an "
                 "output folder on another disk."
             ) from error
         time.sleep(_SECONDS_BETWEEN)

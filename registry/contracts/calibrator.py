@@ -76,7 +76,7 @@ def _skops() -> Any:
         return importlib.import_module("skops.io")
     except ImportError as error:
         raise PluginFailedError(
-            "It keeps an estimator of scikit-learn, which the package skops saves: pip install skops"
+            "The calibrator keeps an estimator of scikit-learn. The package skops saves it: pip install skops"
         ) from error
 
 
@@ -125,8 +125,8 @@ class Calibrator(Plugin, ABC):
         """
         if self.reads == "hidden" and type(prm).hidden_states is PRM.hidden_states:
             raise PluginFailedError(
-                f"It reads hidden states, which a {type(prm).__name__} does not have. Derive the class of the PRM from "
-                "prmcal.TransformersPRM, or list the PRMs that the calibrator is for: 'prms' in its entry of the grid."
+                f"The calibrator reads hidden states, but a {type(prm).__name__} has none. Derive the class of the PRM "
+                "from prmcal.TransformersPRM, or list the calibrator's PRMs: 'prms' in its entry of the grid."
             )
 
     @abstractmethod
@@ -184,7 +184,7 @@ class Calibrator(Plugin, ABC):
         missing = [level for level in levels if level not in self.levels]
         if missing and self.levels != (0.5,) and not self.any_level:
             raise PluginFailedError(
-                f"It does not predict the level {missing[0]:g}. It predicts: {', '.join(map(str, self.levels))}."
+                f"The calibrator does not predict the level {missing[0]:g}, but {', '.join(map(str, self.levels))}."
             )
 
     def export(self, prm: PRM, folder: Path, level: float = 0.5) -> None:
@@ -254,8 +254,8 @@ class Calibrator(Plugin, ABC):
         if not any(name.endswith("_") for name in vars(self)):
             name = self.plugin_name or type(self).__qualname__
             raise PluginFailedError(
-                f"The calibrator '{name}' is not fitted. Call 'fit' or 'load' first. The names of what fit() sets "
-                "must end in an underscore: write self.mean_ for self.mean."
+                f"The calibrator '{name}' is not fitted. Call 'fit' or 'load' first. Names of attributes that fit() "
+                "sets must end in an underscore: write self.mean_ for self.mean."
             )
 
     def save(self, folder: Path) -> None:

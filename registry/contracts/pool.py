@@ -24,7 +24,7 @@ class _Declared:
     def __get__(self, pool: "Pool", owner: type | None = None) -> Floats:
         value = pool._arrays[self.name]
         if value is None:
-            raise PluginFailedError(f"It reads '{self.name}' without declaring it. Add '{self.name}' to its 'reads'.")
+            raise PluginFailedError(f"The strategy reads '{self.name}' undeclared. Add '{self.name}' to its 'reads'.")
         return value
 
 
@@ -81,7 +81,7 @@ class Pool:
     def answers(self) -> Ints:
         """The final answers as numbers."""
         if self._answers is None:
-            raise DataError("Not possible: the solutions have no answers to compare. Only which are right is known.")
+            raise DataError("Not possible: the solutions have no answers to compare. It is only known which are right.")
         return self._answers
 
     @property

@@ -99,7 +99,7 @@ class SuccessRates(Dataset):
             raise DataError(f"The data set 'success-rates' has no split '{split}'. It has: {', '.join(self.splits)}.")
         if self._absent:
             raise DataError(
-                f"The file of success rates {self._absent[0]} does not exist. Those of the paper's authors: "
+                f"The file of success rates {self._absent[0]} does not exist. To get the files of the paper's authors: "
                 "hf download young-j-park/prm_calibration --repo-type dataset --local-dir prm_calibration"
             )
         first_llm = next(iter(self.files))

@@ -302,12 +302,11 @@ class OpenAIChatLLM(ServedLLM):
                 return {"messages": [*messages, {**continued_message, "prefix": True}]}
             case "none":
                 raise PluginFailedError(
-                    "With 'continues: none' an LLM can only write whole solutions, and a prefix of "
-                    f"{len(prefix.steps)} steps was to be continued. Follow-ups, what is fitted to their success "
-                    "rates, and beam search cannot run with it. Set 'continues' to 'vllm' (vLLM, SGLang) or 'prefix' "
-                    "(DeepSeek, Mistral) if the server can continue a message, or use the LLM 'openai' with a "
-                    "completions interface. What needs only whole solutions, such as best-of-n without a calibrator, "
-                    "is not affected."
+                    f"With 'continues: none' an LLM only writes whole solutions, but a prefix of {len(prefix.steps)} "
+                    "steps must be continued. Follow-ups, calibrators and beam search cannot run with this LLM. Set "
+                    "'continues' to 'vllm' (vLLM, SGLang) or 'prefix' (DeepSeek, Mistral) if the server can continue "
+                    "a message, or use the LLM 'openai' with a completions interface. Strategies that need only whole "
+                    "solutions, such as best-of-n without a calibrator, are not affected."
                 )
 
     def text_of(self, choice: Mapping[str, Any], request: Mapping[str, Any]) -> str:

@@ -264,7 +264,7 @@ def chosen_layers(count: int, layers: str | Sequence[int]) -> list[int]:
     layer_numbers = list(range(3, count, 4)) if layers == "every fourth" else [int(layer) for layer in layers]
     if not layer_numbers or max(layer_numbers) >= count:
         raise PluginFailedError(
-            f"The PRM has the layers 0 to {count - 1}, and the 'layers' parameter is {layers!r}. "
-            "Give a list of these layers, or 'all'."
+            f"The PRM has the layers 0 to {count - 1}, but the 'layers' parameter is {layers!r}. Give a list of these "
+            "layers, or 'all'."
         )
     return layer_numbers

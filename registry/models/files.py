@@ -46,7 +46,7 @@ def check_tokenizer(folder: Path, checkpoint: str) -> None:
     # Without these files, transformers would create an empty tokenizer.
     if not files:
         raise PluginFailedError(
-            f"The checkpoint {checkpoint} has no tokenizer, which is one of {', '.join(_TOKENIZER_FILES)}. Copy the "
+            f"The checkpoint {checkpoint} has no tokenizer file: one of {', '.join(_TOKENIZER_FILES)}. Copy the "
             "tokenizer of its base model into its folder."
         )
     for file in files:
@@ -71,7 +71,7 @@ def check_head(folder: Path, checkpoint: str, head: Head, reader: str) -> None:
             weight = f"{name} of shape [{outputs}, ...]" if outputs else name
             raise PluginFailedError(
                 f"The checkpoint {checkpoint} is another kind of model ({kind}): {reader} needs the weight {weight}, "
-                f"and {problem}. Choose a checkpoint of the kind that it reads, or the plugin that reads this one."
+                f"but {problem}. Choose a checkpoint of the right kind, or the plugin for this kind."
             )
 
 

@@ -30,7 +30,7 @@ def gguf_file(checkpoint: str) -> Path | None:
     if path.suffix != ".gguf":
         return None
     if not path.is_file():
-        raise InvalidArgumentsError(f"There is no GGUF file {checkpoint!r}. Give the path of an existing one.")
+        raise InvalidArgumentsError(f"There is no GGUF file {checkpoint!r}. Give the path of an existing file.")
     return path.resolve()
 
 

@@ -153,8 +153,8 @@ class PoolingHTTPPRM(Served, TokenPRM):
             )
         if outputs and rows.shape[1] != outputs:
             raise PluginFailedError(
-                f"{server} returned {rows.shape[1]} numbers for each token or marker, but the format has {outputs} "
-                "outputs. Check 'model' and 'format'."
+                f"{server} returned {rows.shape[1]} numbers for each token or marker, but the format needs {outputs}. "
+                "Check 'model' and 'format'."
             )
         if not np.isfinite(rows).all():
             raise PluginFailedError(
@@ -165,8 +165,8 @@ class PoolingHTTPPRM(Served, TokenPRM):
         # A server that does not know `use_activation` returns these. Their difference would be taken for log-odds.
         if rows.shape[1] > 1 and between and (np.abs(sums - 1) < _SUM_TOLERANCE).all():
             raise PluginFailedError(
-                f"{server} returned probabilities, and logits were asked for ('use_activation': false). Use a newer "
-                "version of vLLM."
+                f"{server} returned probabilities, but the request asks for logits ('use_activation': false). Use a "
+                "newer version of vLLM."
             )
         return dict(zip(marked if len(rows) == len(marked) else range(len(ids)), rows, strict=True))
 

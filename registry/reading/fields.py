@@ -209,9 +209,9 @@ class FileFields:
             answers, labels = (self._column(name) for name in (self.answer, label))
             if all(map(is_label, answers)) and set(map(str, answers)) & set(map(str, labels)):
                 raise DataError(
-                    f"{self.source}: '{label}' ({self._values(label)}) can be the label, or what '{self.answer}' "
-                    f"({self._values(self.answer)}) should be. Say which: --label {label}, or --answer {self.answer} "
-                    f"--truth {label}."
+                    f"{self.source}: '{label}' ({self._values(label)}) can be the label, or the right value of "
+                    f"'{self.answer}' ({self._values(self.answer)}). Say which: --label {label}, or --answer "
+                    f"{self.answer} --truth {label}."
                 )
         return label
 

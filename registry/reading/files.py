@@ -72,7 +72,7 @@ def _joined(
     if not keys and len(records) != len(scores):
         raise DataError(
             f"{', '.join(map(str, paths[:-1]))} has {len(records):,} records and {paths[-1]} has {len(scores):,}, and "
-            f"no field names which belong together. Add one of {', '.join(_IDS)} to both."
+            f"no field says which belong together. Add one of {', '.join(_IDS)} to both."
         )
 
     def with_ids(file_records: Sequence[Record]) -> list[tuple[str, Mapping[str, Any]]]:
@@ -85,9 +85,7 @@ def _joined(
         rows, score_rows = _with_repeats(rows), _with_repeats(score_rows)
     scores_by_id = dict(score_rows)
     if missing := [record_id for record_id, _ in rows if record_id not in scores_by_id]:
-        raise DataError(
-            f"{paths[-1]} has nothing for {len(missing):,} records of {paths[0]}, such as {excerpt(missing[0])}."
-        )
+        raise DataError(f"{paths[-1]} lacks {len(missing):,} records of {paths[0]}, such as {excerpt(missing[0])}.")
     return [
         (place, {**fields, **{name: scores_by_id[record_id].get(name) for name in added_fields}} if fields else content)
         for (place, content), (record_id, fields) in zip(records, rows, strict=True)

@@ -122,7 +122,8 @@ def _read_recording(
         solutions = tuple(_completion(solution, correct_from) for solution in group)
         if len({completion.correct is None for completion in solutions}) > 1:
             raise DataError(
-                f"{recording.file_names}, {group[0]['place']}: it is not known of all solutions whether they are right."
+                f"{recording.file_names}, {group[0]['place']}: some solutions have no value that says whether they are "
+                "right."
             )
         follow_ups = _follow_ups(group[0].get("follow_ups") or [], correct_from)
         scores = tuple(solution.get("score") for solution in group)
@@ -154,7 +155,7 @@ def _completion(solution: Solution, correct_from: float | None) -> Completion:
     share = share_of(solution.get("label"))
     if share not in (None, 0, 1) and correct_from is None:
         raise ValueError(
-            f"a solution is right to the share {share:g}. Say from which share on it counts as right, such as "
+            f"the label of a solution is the share {share:g}. Say from which share on a solution is right, such as "
             "'correct_from: 1'"
         )
     correct = None if share is None else share >= (1 if correct_from is None else correct_from)

@@ -106,7 +106,7 @@ def _guess(scores: Floats, integers: bool, field: str, source: str) -> ScaleName
     is_mixed = _PERCENT.search(field) and highest > _TOPS[1] and ((scores > 0) & (scores < 1)).mean() > 1 - _MOSTLY
     if not in_unit.all() and (in_unit.mean() > _MOSTLY or is_mixed):
         raise DataError(
-            f"{source}: {in_unit.sum():,} scores lie in [0, 1], as probabilities do, and {(~in_unit).sum():,} do not, "
+            f"{source}: {in_unit.sum():,} scores lie in [0, 1] like probabilities, but {(~in_unit).sum():,} do not, "
             f"such as {scores[~in_unit][0]:g}. Say what they are: --as probability or --as "
             f"{'percent' if is_mixed else 'logit'}."
         )

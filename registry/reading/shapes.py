@@ -313,8 +313,8 @@ def of_one_filter(records: Sequence[Record], source: str, filter_name: str | Non
     names = list(dict.fromkeys(str(name) for name in filters if name is not None))
     if len(names) > 1 and filter_name not in names:
         raise DataError(
-            f"{source}: the label can be that of the filter '{names[0]}' or of '{names[1]}'. Say which: "
-            f"--label {names[0]} or --label {names[1]}."
+            f"{source}: the filters '{names[0]}' and '{names[1]}' give different labels. Say which to use: --label "
+            f"{names[0]} or --label {names[1]}."
         )
     return [record for record, name in zip(records, filters, strict=True) if len(names) < 2 or name == filter_name]
 

@@ -28,7 +28,7 @@ def read_steps(scores: Sequence[ArrayLike], reading: Reading = "last") -> Floats
     Raises a ValueError if there is no such reading, a solution has no step, or a score is outside [0, 1].
     """
     if reading not in READINGS:
-        raise ValueError(f"There is no reading {reading!r}. Choose {', '.join(READINGS)}.")
+        raise ValueError(f"Scores of steps cannot be combined by {reading!r}. Choose {', '.join(READINGS)}.")
     solutions = [np.asarray(solution_scores, dtype=np.float64) for solution_scores in scores]
     if any(solution.ndim != 1 or not solution.size for solution in solutions):
         raise ValueError("Each solution must be a list with the score of at least one step.")

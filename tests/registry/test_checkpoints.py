@@ -64,7 +64,7 @@ def test_a_folder_without_a_tokenizer_is_refused(policy_folder: Path, tmp_path: 
     from prmcal.registry.models.pretrained import load_tokenizer
 
     shutil.copytree(policy_folder, tmp_path, dirs_exist_ok=True, ignore=shutil.ignore_patterns("tokenizer*"))
-    with pytest.raises(PluginFailedError, match=r"has no tokenizer, which is one of tokenizer\.json"):
+    with pytest.raises(PluginFailedError, match=r"has no tokenizer file: one of tokenizer\.json"):
         load_tokenizer(str(tmp_path))
 
 

@@ -302,7 +302,7 @@ class QuantileAdapter(QuantileLora):
     def check_arguments(self) -> None:
         """Raise ValueError if there is no adapter, or if a folder lacks one of the adapter's two files."""
         if not self._adapters or not all(self._adapters):
-            raise ValueError("The 'adapter' parameter must name an adapter: one, or one for each LLM of the grid.")
+            raise ValueError("The 'adapter' parameter must name one adapter, or one for each LLM of the grid.")
         for adapter in self._adapters:
             folder = Path(adapter).expanduser()
             missing = [name for name in _FILES if not (folder / name).is_file()]
@@ -324,8 +324,8 @@ class QuantileAdapter(QuantileLora):
             return None
         if llm not in self.adapter:
             raise PluginFailedError(
-                f"The calibrator 'quantile-adapter' has no adapter for the LLM '{llm}'. It has those of: "
-                f"{', '.join(self.adapter)}. Restrict the calibrator to these with 'llms'."
+                f"The calibrator 'quantile-adapter' has no adapter for the LLM '{llm}'. It has adapters for: "
+                f"{', '.join(self.adapter)}. Restrict the calibrator to these LLMs with 'llms'."
             )
         return {"adapter": self.adapter[llm]}
 
@@ -357,7 +357,7 @@ class QuantileAdapter(QuantileLora):
 
         self.check_prm(prm)
         if not isinstance(self.adapter, str):
-            raise PluginFailedError("It has an adapter for each LLM. Give 'adapter' the one of this LLM.")
+            raise PluginFailedError("The calibrator has several adapters. Set 'adapter' to this LLM's.")
         self.adapter_, self.config_ = read_published_adapter(_folder(self.adapter), len(self.levels))
         identity = json.loads(json.dumps(prm.identity()))
         self.card_ = {"what": _WHAT_ELSEWHERE, "prm": identity, "arguments": {"quantiles": list(self.quantiles)}}

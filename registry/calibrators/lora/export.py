@@ -53,7 +53,8 @@ def export_checkpoint(
         )
     if level not in levels:
         raise PluginFailedError(
-            f"It does not predict the level {level:g}. Choose one of its levels: {', '.join(map(str, levels))}."
+            f"The calibrator does not predict the level {level:g}. Choose one of its levels: "
+            f"{', '.join(map(str, levels))}."
         )
     base = quantile_model(prm, len(levels))
     kinds = [type(layer) for layer in base.score.layers]
@@ -118,7 +119,7 @@ def read_adapter(folder: Path) -> tuple[dict[str, Tensor], LoraConfig]:
     settings = json.loads((folder / _CONFIG).read_text())
     config = PeftConfig.from_peft_type(**settings)
     if not isinstance(config, LoraConfig):
-        raise ValueError(f"{_CONFIG} is not that of a LoRA adapter")
+        raise ValueError(f"{_CONFIG} does not describe a LoRA adapter")
     return load_file(folder / _WEIGHTS), config
 
 

@@ -79,7 +79,7 @@ def test_names_that_a_run_does_not_have_are_refused(run: Path, only: dict[str, l
 def test_options_of_runs_and_of_files_are_not_mixed(run: Path, tmp_path: Path) -> None:
     with pytest.raises(DataError, match="is a run, whose fields are known"):
         audit(run, Fields(score="scores"))
-    with pytest.raises(DataError, match=r"is no run, and --only chooses from a run"):
+    with pytest.raises(DataError, match="--only chooses from a run or a file, and a table is neither"):
         audit(pd.DataFrame(files.lists_of_steps()), only={"llm": ["weak"]})
     empty = tmp_path / "empty"
     empty.mkdir()

@@ -63,7 +63,7 @@ def test_a_folder_without_its_record_can_be_used_again(tmp_path: Path) -> None:
 def test_a_file_in_the_place_of_a_folder_is_told_and_not_called_damaged(tmp_path: Path) -> None:
     archive = tmp_path / "ada.zip"
     archive.touch()
-    told = r"ada\.zip is a file, and the folder of a run is needed\. If it is an archive, unpack it first\."
+    told = r"ada\.zip is a file, but the folder of a run is needed\. If it is an archive, unpack it first\."
     for ask in (RunFolder(archive).record, RunFolder(archive).results):
         with pytest.raises(RunError, match=told):
             ask()

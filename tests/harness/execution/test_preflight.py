@@ -74,7 +74,7 @@ def test_models_that_cannot_work(tmp_path: Path, prmcal: Prmcal, locked: Server,
     bad = {
         "headless": "The checkpoint nano:weak is another kind of model",
         "locked": "refused a request with 401: .* Set 'key_variable' to the environment variable",
-        "other": "returned 1 numbers for each token or marker, but the format has 2 outputs. Check 'model'",
+        "other": "returned 1 numbers for each token or marker, but the format needs 2. Check 'model'",
         "mute": "log-probabilities",
     }
     prms = [
@@ -115,12 +115,12 @@ def test_models_that_cannot_work(tmp_path: Path, prmcal: Prmcal, locked: Server,
 
 def test_fits_that_cannot_be_are_known_from_classes_and_checkpoints(tmp_path: Path, prmcal: Prmcal) -> None:
     impossible = {
-        ("ats", "plain"): "reads hidden states, which a SyntheticPRM does not have",
+        ("ats", "plain"): "reads hidden states, but a SyntheticPRM has none",
         ("deep", "plain"): "must derive from prmcal.TransformersPRM",
         (
             "deep",
             "nano",
-        ): "has the layers 0 to 5, and the 'layers' parameter is .11,.*Give a list of these layers",
+        ): "has the layers 0 to 5, but the 'layers' parameter is .11,.*Give a list of these layers",
     }
     parts = {
         "prms": [entry("plain", "synthetic-prm"), entry("nano", "qwen", checkpoint="nano:prm")],

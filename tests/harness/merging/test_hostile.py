@@ -144,7 +144,7 @@ ARTIFACTS: dict[Callable[[Path], None], str] = {
     pipe: "has 'waits.json', which no run writes",
     odd_name: "which no run writes",
     no_table: "rewards.parquet cannot be read",
-    bomb: "it says that it has 67,108,866 rows",
+    bomb: "it claims 67,108,866 rows",
     with_column("more", pa.array([1])): "it has the unknown column more",
     with_column("step", pa.array(["one"])): "does not fit the table 'rewards'",
     with_column("step", pa.array([None], pa.int64())): "does not fit the table 'rewards'",

@@ -69,7 +69,7 @@ def test_one_name_for_different_things_is_refused(
     changes: dict[str, object], name: str, whole: Path, tmp_path: Path
 ) -> None:
     second = small_runs.run(tmp_path / "second", changes, whole)
-    with pytest.raises(RunError, match=f"second and a run before it have different things of the name {name}"):
+    with pytest.raises(RunError, match=f"second and in a run before it, the name {name}"):
         merge([whole, second], tmp_path / "out")
     assert not (tmp_path / "out").exists()
 

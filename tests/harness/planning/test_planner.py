@@ -149,7 +149,7 @@ def test_a_label_is_not_part_of_a_key() -> None:
 
 
 def test_calibrating_on_test_questions_is_refused() -> None:
-    with pytest.raises(GridError, match="is also a calibration question"):
+    with pytest.raises(GridError, match="that are also calibration questions"):
         plan(calibration={"name": "synthetic-questions", "split": "test", "questions": 5})
 
 

@@ -72,7 +72,7 @@ def test_rows_have_the_order_of_the_outputs_of_the_prm(tmp_path: Path) -> None:
     assert Form(shepherd).row(0, rewards, logits=False)["data"] == [[0.25, 0.75]]
     assert Form(value).row(0, rewards, logits=False)["data"] == [[0.25]]
     assert Form(value).row(0, rewards, logits=True)["data"] == [[pytest.approx(-np.log(3))]]
-    with pytest.raises(PrmcalError, match="cannot be told apart"):
+    with pytest.raises(PrmcalError, match="do not show where the question ends"):
         Form(shepherd).read(PoolingBody(input="1 + 1 is 2="))
 
 

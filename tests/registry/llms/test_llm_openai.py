@@ -151,9 +151,9 @@ def test_what_fails_once_is_asked_again(fault: str) -> None:
         ("500", "it answered 500 .*fault 500"),
         ("cut", "RemoteProtocolError.*Likely cause: the server ended the connection"),
         ("slow", "TimeoutError: no whole reply in .*Likely cause: the server is too slow or hangs"),
-        ("fewer", "its reply is not what was asked for"),
+        ("fewer", "its reply does not fit the request"),
         ("aborted", "it did not finish a completion .finish_reason 'abort'"),
-        ("no JSON", "its reply is not what was asked for.*<html>not JSON</html>"),
+        ("no JSON", "its reply does not fit the request.*<html>not JSON</html>"),
     ],
 )
 def test_what_fails_for_good_says_why_and_what_to_do(fault: str, reason: str) -> None:

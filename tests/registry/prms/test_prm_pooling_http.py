@@ -116,8 +116,8 @@ def test_whole_trajectories_are_asked_for_alone(judge: Server) -> None:
         ([], r"outputs of shape \(0,\) for \d+ tokens with 1 markers.*\"step_tag_id\": \d+"),
         (LOGITS * 2, r"outputs of shape \(2, 2\) for \d+ tokens with 1 markers"),
         ([0.3], r"outputs of shape \(1,\)"),
-        ([[0.1, 0.2, 0.3]], "returned 3 numbers for each token or marker, but the format has 2 outputs"),
-        ([[0.25, 0.75]], "returned probabilities, and logits were asked for"),
+        ([[0.1, 0.2, 0.3]], "returned 3 numbers for each token or marker, but the format needs 2"),
+        ([[0.25, 0.75]], "returned probabilities, but the request asks for logits"),
     ],
 )
 def test_replies_that_cannot_be_scores(rows: Any, message: str) -> None:

@@ -69,7 +69,7 @@ def test_a_loss_that_is_no_number_stops_the_fit(features: ScoredPrefixes) -> Non
     ("arguments", "message"),
     [
         ({"layers": (3,)}, "layers 0 to 2"),
-        ({"layers": "every fourth"}, "layers 0 to 2, and the 'layers' parameter is 'every fourth'"),
+        ({"layers": "every fourth"}, "layers 0 to 2, but the 'layers' parameter is 'every fourth'"),
         ({"target_modules": ("w_proj",)}, "no linear module 'w_proj'.*q_proj"),
     ],
 )
