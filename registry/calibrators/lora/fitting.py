@@ -15,7 +15,7 @@ from torch import Tensor
 
 from prmcal.arrays import Bools, Floats, Ints
 from prmcal.errors import PluginFailedError
-from prmcal.registry.calibrators.lora.model import ADAPTER, adapted, lora_config, quantile_model, recompute_if_large
+from prmcal.registry.calibrators.lora.model import ADAPTER, adapted, lora_config, quantile_model
 from prmcal.registry.calibrators.lora.training import Passes, RowLoss, isolated, train
 from prmcal.registry.contracts.calibrator import FitSupport
 from prmcal.registry.contracts.data import Prefix
@@ -72,7 +72,6 @@ def fit_adapter(
     units = trajectories_of(prefixes) if by_trajectory else list(np.arange(len(prefixes))[:, None])
     epochs = plan_batches(units, settings["batch_size"], settings["epochs"], settings["seed"])
     batches = [batch for epoch in epochs for batch in epoch]
-    recompute_if_large(base)
     config = lora_config(
         base, *(settings[name] for name in ("rank", "alpha", "dropout", "layers", "target_modules", "head"))
     )

@@ -62,11 +62,15 @@ class TreeTrainer(SFTTrainer):
         return (loss, outputs) if return_outputs else loss
 
     def training_step(self, model: Any, inputs: dict[str, Any], num_items_in_batch: Any = None) -> Tensor:
-        """Add up the gradients of the passes of a batch, in smaller passes if they do not fit into the memory.
+        """Add up the gradients of the passes of a batch.
 
+        If they do not fit into the memory, the trunk's activations are computed again for the gradients, from now on.
+        This takes a third more operations and a tenth of the memory. If that does not suffice, the passes are divided.
         Raises a PluginFailedError if the loss becomes NaN or infinite, or a single tree does not fit.
         """
         model.train()
+        trunk = model.get_base_model().model
+        random_state = torch.get_rng_state(), torch.cuda.get_rng_state_all()
         passes: Passes = inputs["parts"]
         while True:
             passes = [piece for one_pass in passes for piece in _within(one_pass, self.most_tokens)]
@@ -79,12 +83,18 @@ class TreeTrainer(SFTTrainer):
                 break
             except torch.OutOfMemoryError as error:
                 sizes = [_size(one_pass) for one_pass in passes if len(one_pass["target"]) > 1]
-                if not sizes:
+                divides = trunk.is_gradient_checkpointing or not trunk.supports_gradient_checkpointing
+                if divides and not sizes:
                     raise too_small(error) from error
+            if divides:
                 self.most_tokens = max(sizes) // 2
+                advise(f"Set 'batch_tokens' of the PRM to {self.most_tokens} or less to avoid this.")
+            else:
+                trunk.gradient_checkpointing_enable({"use_reentrant": False})
             model.zero_grad()  # The passes before have added theirs.
             free_reserved()
-            advise(f"Set 'batch_tokens' of the PRM to {self.most_tokens} or less to avoid this.")
+            torch.set_rng_state(random_state[0])
+            torch.cuda.set_rng_state_all(random_state[1])
         self.newest_loss = float(total)
         if not math.isfinite(self.newest_loss):
             raise PluginFailedError(
