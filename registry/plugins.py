@@ -14,6 +14,7 @@ import sys
 import tomllib
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -48,6 +49,12 @@ _BUILTIN: dict[str, dict[str, str]] = tomllib.loads(
 )
 
 
+@cache
+def _entry_points(_: tuple[tuple[str, int], ...]) -> Any:
+    """Return the entry points of all packages, which is slow. A package that is added changes the time of a folder."""
+    return metadata.entry_points()
+
+
 class Registry(Generic[P]):
     """The plugins of one kind, by their names.
 
@@ -61,7 +68,6 @@ class Registry(Generic[P]):
         self.group = f"prmcal.{plural or f'{kind}s'}"
         self._builtin = {name: f"prmcal.registry.{target}" for name, target in _BUILTIN[kind].items()}
         self._registered: dict[str, type[P]] = {}
-        self._importable: dict[str, str] = {}
         # Cached, since a grid creates the same few classes hundreds of times.
         self._models: dict[type[P], type[BaseModel]] = {}
 
@@ -90,8 +96,7 @@ class Registry(Generic[P]):
 
     def forget(self, module: str) -> None:
         """Remove the plugins that a module registered."""
-        plugins = {name: cls for name, cls in self._registered.items() if cls.__module__ != module}
-        self._registered = plugins
+        self._registered = {name: cls for name, cls in self._registered.items() if cls.__module__ != module}
 
     def names(self) -> dict[str, str]:
         """Return ``module:Class`` of every plugin, sorted by name.
@@ -99,13 +104,13 @@ class Registry(Generic[P]):
         Raises a DuplicatePluginError if an installed package has a name that is taken.
         """
         targets = dict(self._builtin)
-        for point in metadata.entry_points(group=self.group):
+        folders = tuple((folder, Path(folder).stat().st_mtime_ns) for folder in sys.path if Path(folder).exists())
+        for point in _entry_points(folders).select(group=self.group):
             if targets.setdefault(point.name, point.value) != point.value:
                 raise DuplicatePluginError(
                     f"The {self.kind} name '{point.name}' belongs to {targets[point.name]} and to {point.value} of the "
                     f"package {point.dist.name if point.dist else 'unknown'}. Uninstall one of them."
                 )
-        self._importable = dict(targets)
         targets |= {name: f"{cls.__module__}:{cls.__qualname__}" for name, cls in self._registered.items()}
         return dict(sorted(targets.items()))
 
@@ -117,8 +122,7 @@ class Registry(Generic[P]):
         """
         if name in self._registered:
             return self._registered[name]
-        # Entry points are read again for an unknown name only, since that takes a while.
-        targets = self._importable if name in self._importable else self.names()
+        targets = self.names()
         if name not in targets:
             hint = meant(name, targets, f"Registered: {', '.join(targets) or 'none'}.")
             raise UnknownPluginError(

@@ -45,7 +45,7 @@ def overview(source: Source, **names: Unpack[SettingNames]) -> types.Overview:
     counts = reading.counted_tests(tests, lower_wins=True)
     baseline_values = values[values["calibrator"] == baseline]
     by_calibrator = dict(iter(_of_settings(results, values).groupby("calibrator", observed=True)))
-    ranked = []
+    ranked, briers = [], ranking.means_over_settings(values, "calibrator", error_interval)
     for name, rank in ranking.rank_by_means(values, "calibrator").items():
         calibrator_values = values[values["calibrator"] == name]
         unlike = name != baseline and not baseline_values.empty
@@ -55,7 +55,7 @@ def overview(source: Source, **names: Unpack[SettingNames]) -> types.Overview:
                 outcomes=counts.get(name, types.Outcomes()),
                 calibrator=name,
                 citation=citations.get(name, ""),
-                brier=ranking.mean_over_settings(calibrator_values, error_interval),
+                brier=briers[name],
                 brier_reduction=ranking.relative_reduction(calibrator_values, baseline_values) if unlike else None,
                 errors=ranking.main_errors(by_calibrator.get(name, results.head(0))),
                 gain=gains.get(name),

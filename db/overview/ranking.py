@@ -71,10 +71,7 @@ def relative_reduction(values: pd.DataFrame, baseline: pd.DataFrame) -> Estimate
     """
     keys = [*SETTING, "question_id"]
     pairs = values.merge(baseline, on=keys, suffixes=("", "_baseline"))
-    mean, base = (
-        mean_over_settings(pairs[keys].assign(value=pairs[name]), skewed_interval).value
-        for name in ("value", "value_baseline")
-    )
+    mean, base = pairs.groupby(SETTING, sort=False)[["value", "value_baseline"]].mean().mean()
     if not base > 0:
         return UNKNOWN
     ratio = mean / base

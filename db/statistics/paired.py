@@ -186,11 +186,12 @@ def read_replicates(folder: Path) -> dict[str, Replicated]:
     """
     results = _read(folder / "results.parquet", ["metric", "question_level", "value", "questions"])
     resampled = _read(folder / "replicates.parquet", ["metric", "resampled", "value"])
-    by_metric = dict(iter(resampled.groupby("metric", observed=True)))
+    indices = resampled.groupby("metric", observed=True).indices
+    values, names = resampled["value"].to_numpy(), resampled["resampled"].to_numpy()
     return {
-        row.metric: Replicated(row.value, rows["value"].to_numpy(), row.questions, str(rows["resampled"].iloc[0]))
+        row.metric: Replicated(row.value, values[rows], row.questions, str(names[rows[0]]))
         for row in results[results["question_level"].isna()].itertuples()
-        for rows in [by_metric.get(row.metric)]
+        for rows in [indices.get(row.metric)]
         if rows is not None
     }
 

@@ -11,6 +11,7 @@ import shutil
 import subprocess
 from collections.abc import Collection, Container, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 from typing import Any, TypeVar
@@ -71,6 +72,7 @@ def gpus_of_worker(gpus: Sequence[str], workers: int, place: int) -> tuple[str, 
 _PACKAGES = ("duckdb", "numpy", "pandas", "pyarrow", "scikit-learn", "scipy", "sqlalchemy", "torch", "transformers")
 
 
+@cache
 def package_versions() -> dict[str, str]:
     """Return the versions of Python and of the packages that determine results, by name."""
     return {"python": platform.python_version(), **{name: metadata.version(name) for name in _PACKAGES}}
