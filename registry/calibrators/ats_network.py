@@ -113,7 +113,7 @@ class TemperatureHead(nn.Module):
     def set_temperature(self, temperature: float) -> None:
         """Let a new head, whose last weights are zero, predict `temperature` everywhere.
 
-        Temperatures near the bounds are replaced by ones at some distance from them.
+        Temperatures near the bounds are moved away from them.
         """
         bounded = min(max(math.log(temperature) / _LIMIT, -_FARTHEST_START), _FARTHEST_START)
         with torch.no_grad():

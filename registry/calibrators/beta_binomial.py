@@ -31,7 +31,7 @@ class BetaBinomial(HeadCalibrator):
     Beta-Binomial. The loss is the mean of its negative log-likelihood and of lam \|mu - k/n\| kappa, in which mu counts
     as a constant (Li et al., 2026, "Process Rewards with Learned Reliability").
 
-    The levels are quantiles of the Beta distribution, so any level can be asked for. The point estimate is the mean mu.
+    The levels are quantiles of the Beta distribution, so any level is possible. The point estimate is the mean mu.
 
     Attributes
     ----------
@@ -43,13 +43,13 @@ class BetaBinomial(HeadCalibrator):
     Notes
     -----
     The paper trains the language model with the head. Here the model is frozen and the head is linear, so a fit takes
-    seconds and no training of a model. The differences that follow from this: mu has a term in the hidden state, since
-    the model cannot adapt its own score, and the weights of the state have a penalty.
+    seconds and no training of a model. Two differences follow: mu has a term in the hidden state, since the model
+    cannot adapt its own score, and the weights of the state have a penalty.
 
-    The spread sqrt(mu (1 - mu) / (kappa + 1)) is that of the success probability among prefixes that look alike. It is
-    not the error of the fit. With n = 1, the counts say nothing about kappa, and with n = 4 little.
+    The spread sqrt(mu (1 - mu) / (kappa + 1)) is the spread of the success probability among prefixes that look alike.
+    It is not the error of the fit. With n = 1, the counts do not tell kappa at all, and with n = 4 hardly.
 
-    The fit ends where the likelihood hardly changes, and other weights are about as good. So processors that round
+    The fit ends when the likelihood hardly changes; other weights are about as good. So processors that round
     differently end at other weights. In the nano world this moved Brier scores by up to .003.
     """
 

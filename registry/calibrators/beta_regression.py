@@ -48,12 +48,12 @@ def fit_beta_weights(
     r"""Minimise the mean negative log-likelihood of k of n, with two penalties, and return the weights.
 
     The first penalty is `decay` times the squared weights of all inputs but the first, which is the logit. The second
-    is the one of BetaPRM: `lam` times the mean of \|mean - k/n\| size, in which the mean counts as a constant. So the
-    residuals are held, the loss is minimised by L-BFGS, and both are repeated until the residuals settle.
+    is BetaPRM's: `lam` times the mean of \|mean - k/n\| size, in which the mean counts as a constant. So the residuals
+    are held, the loss is minimised by L-BFGS, and both are repeated until the residuals settle.
 
     Inputs have the shape (rows, inputs), k and n (rows,), and weights (2, inputs + 1). Offsets and the weights of the
-    logit are pulled towards `centre` by 1e-6 of the squared distance, which decides where the likelihood has no
-    maximum. The search begins at `start`, such as the solution of a similar problem. The three numbers are at least 0.
+    logit are pulled towards `centre` by 1e-6 of the squared distance, which decides if the likelihood has no maximum.
+    The search begins at `start`, such as the solution of a similar problem. The three numbers are at least 0.
     """
     weights, residuals = start, np.zeros(len(inputs))
     strength = np.full(centre.shape, decay)

@@ -29,7 +29,7 @@ class ConformalBound(Calibrator):
     its prefixes. Q is the smallest score for which the prefixes with E <= Q have a total weight of at least
     (1 - level)(K + 1). The bound is the reward minus Q, clipped to [0, 1].
 
-    With one prefix per question, this is Algorithm 1 of "Know What You Don't Know" (Park et al., 2025, Appendix A):
+    If each question has one prefix, this is Algorithm 1 of "Know What You Don't Know" (Park et al., 2025, Appendix A):
     Q is the (1 - level)(1 + 1/K) empirical quantile of E.
 
     Attributes
@@ -56,8 +56,8 @@ class ConformalBound(Calibrator):
     **Proof.** The prefixes of one question resemble each other, so prefixes are not exchangeable. Questions, each with
     all its prefixes, are exchangeable. Let Q' be Q computed with the new question as one of K + 1. Q' does not depend
     on the order of the questions. So the probability that a random prefix has a score of at most Q' is the same for the
-    new question as for every other. The mean of these probabilities is at least 1 - level by the choice of Q'. And Q
-    is at least Q', since it counts the scores of the new question as infinite (Lee, Barber and Willett, 2023). Other
+    new question as for every other. The mean of these probabilities is at least 1 - level by the choice of Q'. Q is at
+    least Q', since Q counts the scores of the new question as infinite (Lee, Barber and Willett, 2023). Other
     calibrators learn from prefixes as if these were independent, and their quantiles have no such guarantee.
 
     **Success rate and success probability.** Labels are k of n, and by default the guarantee is about the rates k/n.
@@ -123,7 +123,7 @@ class ConformalBound(Calibrator):
         return {**super().identity(), "wrapped": self.wrapped.identity()}
 
     def fit(self, features: Any, k: Ints, n: Ints, questions: Ints | None = None) -> Self:
-        """Fit the wrapped calibrator to some questions, and the correction to the held-out ones."""
+        """Fit the wrapped calibrator to some questions, and the correction to the held-out questions."""
         self.check_calibration_data(features, k, n)
         groups = self.question_numbers(features, questions)
         numbers = np.unique(groups)
@@ -176,7 +176,7 @@ class ConformalBound(Calibrator):
         self.wrapped.save(folder / _WRAPPED)
 
     def load(self, folder: Path) -> Self:
-        """Read what ``save`` wrote; see :meth:`prmcal.Calibrator.load`."""
+        """Read the files that ``save`` wrote; see :meth:`prmcal.Calibrator.load`."""
         super().load(folder)
         self.wrapped.load(folder / _WRAPPED)
         return self
@@ -194,7 +194,7 @@ class ConformalBound(Calibrator):
 
     @property
     def _nearest(self) -> float:
-        """The level of the wrapped calibrator from which the bound starts: the nearest one to `level`."""
+        """The level of the wrapped calibrator that is nearest to `level`: the bound starts from it."""
         if self.any_level:
             return self.level
         return min(self.wrapped.levels, key=lambda level: abs(level - self.level))

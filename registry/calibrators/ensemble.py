@@ -74,7 +74,7 @@ class Ensemble(HeadCalibrator):
     trained on the other questions. Its loss is the mean of sum_m w_m CE(mu_m; k, n) plus `divergence` times
     KL(w, equal weights), where CE is the cross-entropy of the n follow-ups, and mu_m is the prediction of head m.
 
-    The levels are the weighted quantiles of the heads, or those of a mixture of Beta distributions around them. Any
+    The levels are weighted quantiles of the heads, or quantiles of a mixture of Beta distributions around them. Any
     level can be asked for. The point estimate is the weighted mean.
 
     Attributes
@@ -108,12 +108,12 @@ class Ensemble(HeadCalibrator):
     bootstrap: plugin.ShareOrOne = 0.8
     """The share of the remaining questions that a head sees, in (0, 1]."""
     spread: Literal["heads", "mixture"] = "heads"
-    """``heads`` is the spread between the heads, as in BayesianPRM: what the ensemble does not agree on. ``mixture``
-    adds what no head can know: each head is the mean of a Beta distribution, whose size makes the counts of the
-    held-out questions likeliest. See the notes."""
+    """``heads`` is the spread between the heads, as in BayesianPRM. ``mixture`` adds the spread that no head can
+    predict: each head is the mean of a Beta distribution, whose size makes the counts of the held-out questions
+    likeliest. See the notes."""
     conservative: plugin.FinitePositive | None = None
     """A number b2 above 0 multiplies each weight by exp(-mu_m / b2), and so prefers heads with low predictions; 0.1 in
-    the code of BayesianPRM. None does not. Do not choose it by results on test questions."""
+    the code of BayesianPRM. None does not. Do not choose it from results on test questions."""
     divergence: plugin.FiniteFromZero = 0.1
     """The strength that holds the weights near equal ones, from 0."""
     epochs: plugin.Count = 10
@@ -197,9 +197,9 @@ class Ensemble(HeadCalibrator):
 class MonotoneQuantile(HeadCalibrator):
     """Learn a quantile function Q(level | hidden state) of the success probability that cannot cross, at all levels.
 
-    A small network predicts the log-odds of the quantiles at the levels 0, 1/32, ..., 1: one of them, and positive
-    steps between neighbours. In between, log-odds are linear in the level. So quantiles rise with the level for every
-    prefix, and any level can be asked for.
+    A small network predicts the log-odds of the quantiles at the levels 0, 1/32, ..., 1: one of these quantiles, and
+    the positive steps between neighbours. In between, log-odds are linear in the level. So quantiles rise with the
+    level for every prefix, and any level is possible.
 
     **This is no reproduction.** Ma, Hadfield-Menell and Greenewald (2026) learn such a function by conditional optimal
     transport (CondOT, Bunne et al., 2022, arXiv:2206.14262), with a minimax game between convex networks. In one
@@ -219,7 +219,7 @@ class MonotoneQuantile(HeadCalibrator):
     than p and has only n + 1 values. With p from Beta(2, 3) and n = 8, the .1-quantile of p is above 24% of the rates,
     and not above 10%. IAS needs p. So by default, the network is trained on the likelihood of the counts: k is binomial
     given p, and p is Q(u) for a level u that is uniform on (0, 1), here the middles of the 32 intervals. The noise of
-    the counts is then not part of what is learned.
+    the counts is then not learned.
 
     With ``loss="pinball"``, levels are drawn at random in each step, and rates are spread evenly over their cells: the
     label is (k + v) / (n + 1), with v uniform on (0, 1). The loss is half of the CRPS.

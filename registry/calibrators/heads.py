@@ -26,17 +26,17 @@ class HeadCalibrator(Calibrator):
     thousand calibration prefixes. scikit-learn's StandardScaler keeps the noise of numbers that are nearly constant,
     and its PCA ends at other last digits than torch's.
 
-    A head that learns from few questions, or from states that say nothing, is worse than the success rate of all
-    prefixes. So each prediction is a mean of two: that of the head, and a Beta distribution that reads the logit only
-    and ends on this rate if the logit says nothing. The calibration questions decide the share of the head: a head and
-    a Beta distribution are fitted to each half of them, and the share has the lowest squared error on the other half. A
-    fit takes about twice as long for it. The reward at level 0.5, the point estimate, is the mean of the distribution.
-    The median would be below the success rate where most prefixes are hopeless.
+    A head that learns from few questions, or from states without information, is worse than the success rate of all
+    prefixes. So each prediction is a mean of two: the head's, and a Beta distribution that reads only the logit and
+    equals this rate if the logit is not informative. The calibration questions decide the share of the head: a head and
+    a Beta distribution are fitted to each half of them, and the share has the lowest squared error on the other half.
+    This makes a fit take about twice as long. The reward at level 0.5, the point estimate, is the mean of the
+    distribution. The median would be below the success rate where most prefixes are hopeless.
 
     Attributes
     ----------
     share_ : float
-        The share of the head, in [0, 1]. It is 0 if there is only one question.
+        The share of the head, in [0, 1]. The share is 0 if there is only one question.
     reward_weights_ : ndarray of shape (2, 2), float64
         The weights of the Beta distribution that reads the logit; see
         :func:`prmcal.registry.calibrators.beta_regression.mean_and_size`.
@@ -86,7 +86,7 @@ class HeadCalibrator(Calibrator):
     def predict_at(self, features: HiddenStates, levels: Sequence[float]) -> Floats:
         """Return the mean at level 0.5, and the quantiles at all others; see :meth:`prmcal.Calibrator.predict_at`.
 
-        Where the mean is not between quantiles of lower and of higher levels, they are moved to it.
+        Quantiles of lower levels are at most the mean, and quantiles of higher levels at least: others are set to it.
         """
         inputs = self.read(features)
         head_mean, head_quantiles = self.mean_and_quantiles(inputs, levels)
@@ -99,7 +99,7 @@ class HeadCalibrator(Calibrator):
         return rewards
 
     def load(self, folder: Path) -> Self:
-        """Read what ``save`` wrote, also with older names; see :meth:`prmcal.Calibrator.load`."""
+        """Read the files that ``save`` wrote, also with older names; see :meth:`prmcal.Calibrator.load`."""
         super().load(folder)
         for old_name in {"law_", "reward_law_"} & {*vars(self)}:
             setattr(self, old_name.replace("law", "weights"), vars(self).pop(old_name))

@@ -32,8 +32,8 @@ def fit_logistic(
 
     The loss is the negative log-likelihood in nats plus `penalty` times the squared distance of the weights from
     `centre`, where the search begins. The second term decides where the likelihood has no single maximum, for instance
-    if all follow-ups are right, or if there is only one prefix. Otherwise it changes the weights by about the penalty
-    over the number of follow-ups.
+    if all follow-ups are right, or if there is only one prefix. Otherwise it changes the weights by about penalty /
+    (number of follow-ups).
 
     Inputs, of shape (rows, inputs), are finite. A constant is an input like every other. k and n have the shape
     (rows,). The result is the weights, of the shape (inputs,) of `centre`, and the lowest value of the loss.
@@ -115,8 +115,8 @@ class BetaCalibration(CurveCalibrator):
     """Map the reward s to sigmoid(a ln s - b ln(1 - s) + c), with a >= 0 and b >= 0 of the largest likelihood.
 
     This is equation 3 of Kull et al. (2017). It is exact if the rewards of right and of wrong follow-ups have beta
-    distributions. It bends the two ends of the scale independently, which ``platt`` cannot: with a = b, both are the
-    same. Every follow-up has the same weight.
+    distributions. It bends the two ends of the scale independently, and ``platt`` (a = b) cannot. Every follow-up has
+    the same weight.
 
     The logarithms are computed from the PRM's logit. So rewards that are rounded to 0 or 1 are not clipped.
 
@@ -170,7 +170,7 @@ class TemperatureScaling(CurveCalibrator):
     Attributes
     ----------
     temperature_ : float
-        T in [0.01, 100]. It is an end of this range if the loss has no minimum inside, for instance if all follow-ups
+        T in [0.01, 100]. It is an end of this range if the loss has no minimum inside, for example if all follow-ups
         are right. It is 1 if all logits are 0.
     """
 
@@ -179,7 +179,7 @@ class TemperatureScaling(CurveCalibrator):
 
     loss: Literal["likelihood", "brier"] = "likelihood"
     """``likelihood`` maximises the likelihood of the outcomes, as Guo et al. do. ``brier`` minimises the Brier score,
-    which is the paper's example of a calibration metric to choose T by (Appendix C)."""
+    the paper's example of a calibration metric to choose T (Appendix C)."""
 
     def fit(self, features: Floats, k: Ints, n: Ints) -> Self:
         """Choose T for k of n successes."""

@@ -72,9 +72,9 @@ def train(
     """Minimise a loss, and report the progress after each epoch. Return the epoch whose weights are kept.
 
     0 means the start. `what` is the name of the network in progress and errors. `loss_of` maps a batch to its loss.
-    `batches` returns the `count` batches of an epoch in random order, each with its share in the mean loss that is
-    reported. The epoch with the lowest `held_out_loss`, that on held-out questions, is kept. With None, the last epoch
-    is kept. Raises a PluginFailedError if the loss becomes NaN or infinite.
+    `batches` returns the `count` batches of an epoch in random order, each with its share in the reported mean loss.
+    The epoch with the lowest `held_out_loss`, that on held-out questions, is kept. With None, the last epoch is kept.
+    Raises a PluginFailedError if the loss becomes NaN or infinite.
     """
     epochs, rate = calibrator.epochs, calibrator.learning_rate
     groups = [
@@ -125,7 +125,7 @@ def train_rows(
     rows: Bools,
     held_out: Bools | None = None,
 ) -> int:
-    """Do the same as :func:`train` with batches of `rows`, whose mean loss is that of their `data`."""
+    """Work like :func:`train`, with batches of `rows` and the mean loss of their `data`."""
     tensors = [torch.from_numpy(np.asarray(array, dtype=np.float32)) for array in data]
     numbers = torch.from_numpy(np.flatnonzero(rows))
 

@@ -33,7 +33,7 @@ class HistogramBinning(CurveCalibrator):
     """Map the reward to the success rate of its bin: the sum of k over the sum of n.
 
     The success rate of an empty bin is interpolated linearly between the centres of the nearest bins with calibration
-    prefixes. Outside of these centres, it is the rate of the nearest bin with prefixes.
+    prefixes. Outside of these centres, the reward is the rate of the nearest bin with prefixes.
 
     scikit-learn's KBinsDiscretizer has the same inner edges of bins with equal numbers, but its bins of equal width
     begin at the lowest reward and not at 0. NumPy alone is enough to use a fitted calibrator.
@@ -91,7 +91,7 @@ class IsotonicCalibrator(CurveCalibrator):
     Fitting minimises the squared error of the success rates k/n, each weighted by its n. Prefixes with equal rewards
     are one point, with their pooled success rate. The fit divides the rewards into blocks, each with one success rate.
     Prediction is constant within a block, linear between the highest reward of a block and the lowest of the next, and
-    constant below the first and above the last block. The fit alone does not say what lies between two blocks: the
+    constant below the first and above the last block. The fit alone does not define values between two blocks: the
     paper calls the function piecewise constant (Appendix C), and scikit-learn interpolates, as here.
 
     Attributes

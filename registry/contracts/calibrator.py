@@ -27,7 +27,7 @@ class FitSupport:
     """The means that a long fit may use. A short fit ignores it."""
 
     checkpoints: Path | None = None
-    """A folder that stays when the process ends. A fit that was interrupted finds its files there and must end with the
+    """A folder that stays when the process ends. A fit that was interrupted finds its files there. It must end with the
     same bytes as an uninterrupted fit. With None nothing is kept."""
     report: Callable[[str], None] = field(default=_ignore)
     """Takes a short line for the progress display, such as ``"epoch 2 of 3, loss 0.081, 40 s left"``."""
@@ -87,17 +87,17 @@ class Calibrator(Plugin, ABC):
     """The features that ``fit`` and ``predict`` receive: an array with the reward or the logit of each prefix, the
     :class:`HiddenStates` of the prefixes, or :class:`ScoredPrefixes`, which holds their texts and the PRM."""
     learns: ClassVar[bool] = True
-    """True if ``fit`` learns anything from the data. With False, a PRM scores few calibration trajectories if it has no
-    other calibrator and no strategy reads its scores."""
+    """True if ``fit`` learns anything from the data. With False, a PRM scores few calibration trajectories, unless
+    another calibrator or a strategy needs its scores."""
     grouped: ClassVar[bool] = False
     """True if ``fit`` also receives ``questions``, of shape (rows,), int64. Prefixes of one question have equal
     numbers. A calibrator that splits its data must keep them together."""
     training_passes: int = 0
-    """The number of times that ``fit`` trains the PRM on all of its prefixes; 0 if it does not train the PRM. Plans
-    estimate GPU-hours from it."""
+    """How often ``fit`` trains the PRM on all of its prefixes; 0 if it does not train the PRM. Plans estimate GPU-hours
+    from it."""
     reading_passes: int = 2
-    """The number of times that ``fit`` reads the hidden states of all of its prefixes, if it reads any. Plans estimate
-    GPU-hours from it where states are computed when they are read."""
+    """How often ``fit`` reads the hidden states of all of its prefixes, if it reads any. Plans estimate GPU-hours from
+    it if states are computed when they are read."""
     trains_apart: bool = False
     """True if ``fit`` trains the PRM on each prefix by itself, and not on whole trajectories. Plans then count the
     tokens of every prefix."""
@@ -111,14 +111,14 @@ class Calibrator(Plugin, ABC):
     ``scaling.levels``."""
 
     def arguments_for(self, llm: str) -> dict[str, Any] | None:
-        """Return the arguments that are others for one LLM, by its name in the grid; None if all are the same.
+        """Return the arguments that differ for one LLM, given by its name in the grid; None if none differ.
 
-        A grid plans the calibrator of each LLM with its own. By default None.
+        A grid plans the calibrator of each LLM with these arguments. By default None.
         """
         return None
 
     def check_prm(self, prm: PRM) -> None:
-        """Raise PluginFailedError if it cannot be fitted to a PRM, as far as classes and checkpoints on the disk say.
+        """Raise PluginFailedError if classes or checkpoints on the disk show that it cannot be fitted to a PRM.
 
         No model is loaded. `prmcal plan`, `prmcal doctor` and `prmcal run` ask for it before anything is sampled.
         Override it if the calibrator needs more of a PRM, and call ``super().check_prm(prm)``.
@@ -180,7 +180,7 @@ class Calibrator(Plugin, ABC):
         return np.asarray(self.predict(features), dtype=np.float64)[:, columns]
 
     def check_levels(self, levels: Sequence[float]) -> None:
-        """Raise PluginFailedError if it does not predict one of the levels."""
+        """Raise PluginFailedError if the calibrator does not predict one of the levels."""
         missing = [level for level in levels if level not in self.levels]
         if missing and self.levels != (0.5,) and not self.any_level:
             raise PluginFailedError(
@@ -196,7 +196,7 @@ class Calibrator(Plugin, ABC):
         Parameters
         ----------
         prm : PRM
-            The PRM that it was fitted to. It may be closed afterwards.
+            The PRM that the calibrator was fitted to. It may be closed afterwards.
         folder : Path
             A new or an empty folder.
         level : float, default 0.5
@@ -232,7 +232,7 @@ class Calibrator(Plugin, ABC):
         return numbers
 
     def check_features(self, features: Any) -> None:
-        """Raise ValueError unless `features` are what `reads` names, with finite scores in their range."""
+        """Raise ValueError unless `features` have the kind that `reads` names, with finite scores in their range."""
         scores = features
         if self.reads in ("hidden", "prm"):
             expected = HiddenStates if self.reads == "hidden" else ScoredPrefixes
@@ -277,7 +277,7 @@ class Calibrator(Plugin, ABC):
         (folder / _STATE_FILE).write_text(json.dumps(state, sort_keys=True, indent=1) + "\n")
 
     def load(self, folder: Path) -> Self:
-        """Read what ``save`` wrote. The predictions are then equal to the bit.
+        """Read the files that ``save`` wrote. The predictions are then equal to the bit.
 
         Raises a DataError if the folder does not contain a complete saved calibrator of this plugin.
         """

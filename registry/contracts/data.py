@@ -16,12 +16,12 @@ FinishReason = Literal["end", "stop", "length", "thought"]
 """The reason why a completion ended: at the LLM's end token, at a stop string, or at the largest number of tokens.
 
 At the largest number of tokens, ``length`` becomes ``thought`` if the completion ends inside a thought, between
-``<think>`` and ``</think>``. LLMs need not return it: it is found when a completion is stored.
+``<think>`` and ``</think>``. LLMs need not return this reason: it is found when a completion is stored.
 """
 
 
 GIVEN = "given"
-"""The way in which an answer was found, if the LLM knows which trajectories are right and none was graded."""
+"""How answers were found if the LLM knows which trajectories are right, so that none was graded."""
 
 Level = int | float | str
 """The difficulty of a question, as its data set gives it."""
@@ -41,7 +41,7 @@ class Question:
     subject: str | None = None
     """Topic; None if it is not known."""
     options: tuple[str, ...] = ()
-    """The texts of the options of a multiple-choice question, that of A first; empty if it has none."""
+    """The texts of the options of a multiple-choice question, option A first; empty for other questions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,14 +75,14 @@ class Completion:
     tokens: int
     """Generated tokens."""
     finish_reason: FinishReason
-    """``end`` if the LLM ended the text itself, with its end token. ``stop`` if the completion reached one of the stop
-    strings of the sampling, so that the LLM may have had more to say. ``length`` if it reached `max_tokens` or the end
-    of the LLM's context, and ``thought`` if it reached this inside a thought, which an LLM need not tell."""
+    """``end`` if the LLM ended the text itself, with its end token. ``stop`` if the completion reached a stop string of
+    the sampling, so that it might have gone on. ``length`` if it reached `max_tokens` or the end of the LLM's context,
+    and ``thought`` if this happened inside a thought; an LLM need not return ``thought``."""
     prompt_tokens: int = 0
-    """Tokens of the prefix, for the costs; 0 if the LLM does not report them."""
+    """The number of tokens of the prefix, for the costs; 0 if the LLM does not report it."""
     correct: bool | None = None
-    """The grade of the whole trajectory, if the LLM knows it, as from unit tests or a reward. None: the data set
-    grades it."""
+    """The grade of the whole trajectory, if the LLM knows it, for example from unit tests. None: the data set grades
+    it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,8 +102,8 @@ class ScoringRequest:
     trajectories: tuple[tuple[str, ...], ...]
     """Each trajectory as its steps."""
     whole_only: bool = False
-    """True if only the score of each whole trajectory will be read. A PRM may then return one score instead of T+1. The
-    last score is that of the whole trajectory in both cases."""
+    """True if only the score of each whole trajectory will be read. A PRM may then return one score instead of T+1. In
+    both cases, the last score belongs to the whole trajectory."""
 
     def prefixes(self, steps: tuple[str, ...]) -> list[tuple[str, ...]]:
         """Return the prefixes of a trajectory whose scores will be read, the shortest one first."""
@@ -178,8 +178,8 @@ class HiddenStates:
 
     states: Floats32
     """The last layer's output at every token. In a grid with ``hidden: computed`` it is not an array. It has a length,
-    a shape, and rows that are computed when they are read. Read those of few questions at a time: what is read at once
-    is in memory."""
+    a shape, and rows that are computed when they are read. Read the rows of few questions at a time: all rows of one
+    reading are in memory."""
     parents: Ints
     """The index of the token before, which is smaller; -1 for the first token of a question."""
     leaves: Ints

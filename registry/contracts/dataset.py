@@ -32,9 +32,9 @@ class Dataset(Plugin, ABC):
         """
 
     def absent_size(self, split: str) -> int | None:
-        """Return the number of questions of a split that must be downloaded first; None if it is on this machine.
+        """Return the number of questions of a split that must be downloaded first; None if it is here.
 
-        Plans use it instead of the questions. Return None also if the size is not known before the download.
+        Plans use this number instead of the questions. Return None also if the size is not known before the download.
         """
         return None
 
@@ -54,7 +54,7 @@ class Dataset(Plugin, ABC):
         return grade_answer(answer.text, question.answer, self.grading), answer.text
 
     def find_answer(self, text: str, whole: bool = True) -> Answer | None:
-        """Return the final answer of a solution, or None. In the beginning of one, not `whole`, it must be marked."""
+        """Return the final answer of a solution, or None. In a beginning, not `whole`, it must be marked."""
         return find_answer(text, self.answers, whole)
 
     @property

@@ -17,7 +17,7 @@ class GradingRequest:
 
     question: Question
     answer: str | None
-    """The final answer that was read in it; None if none was."""
+    """The final answer that was found in the solution; None if none was found."""
     solution: str
 
 
@@ -27,18 +27,18 @@ class Graded:
 
     verdict: Verdict
     probability: float = math.nan
-    """The probability that it is correct, in [0, 1], if the grader gives one."""
+    """The probability that the answer is correct, in [0, 1], if the grader gives one."""
     tokens: int = 0
-    """Tokens that a model read for it."""
+    """Tokens that a model read for the verdict."""
 
 
 class Grader(Plugin, ABC):
     """Compares the answers of solutions with the references of their questions."""
 
     runs_model: ClassVar[bool] = False
-    """True if it needs a model, so that it can only stand beside the first grader of a data set."""
+    """True if the grader needs a model. It can then not be the first grader of a data set."""
     undecided_only: bool = False
-    """True if it is asked only where the first grader could not decide. Elsewhere it takes over its verdict."""
+    """True if it grades only answers on which the first grader could not decide, and else repeats its verdict."""
 
     @abstractmethod
     def grade(self, requests: Sequence[GradingRequest]) -> list[Graded]:

@@ -23,8 +23,8 @@ class PrefixRows:
     """
 
     reward: Floats
-    """Predicted probability of success r in [0, 1]: the median, unless a metric is measured at each level. The caller
-    leaves out prefixes that are too long for the PRM (NaN). Of shape (rows,), float64."""
+    """Predicted probability of success r in [0, 1]: the median, or the reward of one level if `each_level` is set. The
+    caller leaves out prefixes that are too long for the PRM (NaN). Of shape (rows,), float64."""
     successes: NDArray[np.integer[Any]]
     follow_ups: NDArray[np.integer[Any]]
     """k of n: 0 <= k <= n, n >= 1. Of shape (rows,), int."""
@@ -36,7 +36,7 @@ class PrefixRows:
     levels: tuple[float, ...] = (_MEDIAN,)
     """The quantile levels beta that the calibrator predicts, ascending. ``(0.5,)`` is a point estimate."""
     level_rewards: Floats | None = None
-    """The rewards of each level. By default `reward` is that of the only level. Of shape (rows, levels), float64."""
+    """The rewards of each level. By default, `reward` is the only level. Of shape (rows, levels), float64."""
     success_rate: Floats = field(init=False)
     """y = k / n. Of shape (rows,), float64."""
     question_ids: NDArray[Any] = field(init=False)
@@ -117,15 +117,15 @@ class QuestionRatio:
     bounds: tuple[float, float] | None = None
     """The range of S_q / c_q if it is known, such as (0, 1). The interval then stays in it."""
     widening: float = 1.0
-    """The factor by which questions differ more than these values say, where they are estimates. It is at least 1, and
-    for the interval only."""
+    """If the values are estimates: the factor by which questions differ more than the values show. It is at least 1,
+    and for the interval only."""
 
 
 @dataclass(frozen=True, eq=False)
 class AbsoluteSum:
     """The sum of the absolute values of some errors, such as the mean errors of bins.
 
-    Noise increases it: it is above 0 even where all errors are 0 on average.
+    Noise increases the sum: it is above 0 even if all errors are 0 on average.
     """
 
     errors: Callable[[Floats], Floats]
@@ -149,8 +149,8 @@ _POINT, _LEVELS = (0.5,), (0.1, 0.5, 0.9)
 class Metric(Plugin, ABC):
     """A calibration metric: a number computed from prefixes with a predicted reward and measured successes.
 
-    A metric says what is measured. prmcal computes the value, its 95% interval over questions and the paired tests
-    between calibrators, and shows it on the leaderboard.
+    A metric defines a quantity. prmcal computes the value, its 95% interval over questions and the paired tests between
+    calibrators, and shows it on the leaderboard.
     """
 
     title: ClassVar[str] = ""
@@ -160,11 +160,11 @@ class Metric(Plugin, ABC):
     description: ClassVar[str] = ""
     """The quantity, in one sentence that ends with a full stop. By default the first paragraph of the docstring."""
     usual: ClassVar[tuple[float, float] | None] = None
-    """The range in which the mean of a question usually lies, for a metric that is a mean of values, such as (0, 0.5).
+    """For a metric that is a mean of values: the range in which the mean of a question usually lies, such as (0, 0.5).
     Its interval then allows for questions anywhere in the range that were not drawn."""
     each_level: ClassVar[bool] = False
-    """True if it is measured for the rewards of each level beta, under names such as ``coverage_0.1``. `rows.reward`
-    then is the reward of this level, and the median for calibrators that predict only that. Without it, the metric is
+    """True if it is measured for the rewards of each level beta, under names such as ``coverage_0.1``. `rows.reward` is
+    then the reward of this level, or the median if the calibrator predicts nothing else. Without it, the metric is
     measured once, for the median. `rows.quantiles` has the rewards of all levels in both cases."""
 
     @abstractmethod
@@ -187,7 +187,7 @@ class Metric(Plugin, ABC):
         AbsoluteSum
             A sum of absolute errors over bins, whose noise can be removed.
         None
-            If the metric is not defined for these rows. The cell then has no value of it.
+            If the metric is not defined for these rows. The cell then has no value of this metric.
         """
 
     def columns(self, name: str, levels: Sequence[float]) -> dict[str, float | None]:
@@ -210,8 +210,8 @@ class Metric(Plugin, ABC):
         Parameters
         ----------
         name : str
-            The name in the grid. If it is not the registered one, the title contains it, so that two entries of one
-            metric can be told apart.
+            The name in the grid. If the name is not the registered one, the title contains it, which distinguishes two
+            entries of one metric.
         level : float, optional
             The level beta, if the metric is measured at each level.
         """

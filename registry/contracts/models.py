@@ -16,20 +16,20 @@ class LLM(Plugin, ABC):
     """A policy: samples completions of many prefixes at once."""
 
     deterministic: ClassVar[bool] = True
-    """False if the same call may give other bytes, as in an engine. The conformance checks allow it then."""
+    """False if the same call may give other bytes, as in an engine. Then the conformance checks allow other texts."""
     repeats: ClassVar[bool] = False
     """True if every call for a prefix begins with the same completions, for any seed. A grid must then ask for all
     samples of a prefix at once."""
     trajectories_per_shard: ClassVar[int] = 8
-    """Trajectories of each question that one call samples if the grid does not say it, after the first 8. An engine
-    that is fast with thousands of texts at once wants many."""
+    """Trajectories of each question that one call samples after the first 8, by default. An engine that is fast with
+    thousands of texts at once wants many."""
     patience: float = DEFAULT_PATIENCE
-    """Seconds for which an LLM whose network fails is asked again before its cells fail. A constructor argument of this
-    name replaces the class's own. It is not part of the job keys."""
+    """Seconds for which calls are repeated if the network of an LLM fails. Then its cells fail. A constructor argument
+    of this name replaces the class's own. It is not part of the job keys."""
     splitting: Splitting = BLANK_LINE
-    """Where the steps of its texts end; see :class:`prmcal.registry.splitting.StepSplitting`. A constructor argument of
-    this name, with the annotation `Splitting` of that module, replaces the class's own. The texts are rewritten after
-    they are generated, so `generate` does not read it. It is part of the job keys."""
+    """The rule for the ends of steps in its texts; see :class:`prmcal.registry.splitting.StepSplitting`. A constructor
+    argument of this name, with the annotation `Splitting` of that module, replaces the class's own. The texts are
+    rewritten after they are generated, so `generate` does not read it. It is part of the job keys."""
 
     def identity(self) -> dict[str, Any]:
         """Return the identity, with the splitting as it is understood."""
@@ -80,14 +80,14 @@ class LLM(Plugin, ABC):
         return len(text.split())
 
     def opens_thought(self, question: str) -> bool:
-        """Tell whether the prompt of a bare question ends with the tag ``<think>``. By default it does not.
+        """Tell whether the prompt of a bare question ends with the tag ``<think>``. By default False.
 
         Override it if the prompt is known. The completions then begin inside a thought.
         """
         return False
 
     def share_gpus(self, beside: bool) -> None:
-        """Leave memory on the GPUs for a PRM `beside` it, or take all of it again. By default nothing happens.
+        """Leave memory on the GPUs for a PRM `beside` it, or take all memory again. By default nothing happens.
 
         Called before the model is used, and before a PRM is loaded. Override it if the model reserves memory.
         """
@@ -100,11 +100,11 @@ class PRM(Plugin, ABC):
     """A process reward model. TransformersPRM is a base for models on transformers and needs less code."""
 
     whole_sequences: ClassVar[bool] = False
-    """True if prefixes that share a beginning are computed apart, as in an engine, unless one sequence has the scores
-    of all. The costs of a plan follow from it."""
+    """True if prefixes with a common beginning are computed apart, as in an engine, unless one sequence has all their
+    scores. The costs of a plan follow from it."""
     patience: float = DEFAULT_PATIENCE
-    """Seconds for which a PRM whose network fails is asked again before its cells fail. A constructor argument of this
-    name replaces the class's own. It is not part of the job keys."""
+    """Seconds for which calls are repeated if the network of a PRM fails. Then its cells fail. A constructor argument
+    of this name replaces the class's own. It is not part of the job keys."""
 
     @abstractmethod
     def score(self, question: str, trajectories: Sequence[Sequence[str]]) -> list[data.PrefixScores]:
@@ -121,7 +121,7 @@ class PRM(Plugin, ABC):
         -------
         list of PrefixScores
             For each trajectory the scores of x_{0:0}, x_{0:1}, ..., x_{0:T}. The score of a prefix must not depend on
-            the steps after it, nor on other prefixes that are scored with it.
+            later steps, nor on other prefixes in the call.
         """
 
     def score_batch(self, requests: Sequence[data.ScoringRequest]) -> list[list[data.PrefixScores]]:
@@ -129,7 +129,7 @@ class PRM(Plugin, ABC):
         return [patiently(self, partial(self.score, request.question, request.trajectories)) for request in requests]
 
     def hidden_states(self, requests: Sequence[data.ScoringRequest]) -> list[data.HiddenStates]:
-        """Return the hidden states at every token of every prefix. Override it if the PRM has them.
+        """Return the hidden states at every token of every prefix. Override it if the PRM has hidden states.
 
         Calibrators with ``reads = "hidden"`` use them.
 

@@ -27,15 +27,15 @@ class Plugin:
     """Part of every job key. Raise it when the plugin's output changes for the same arguments."""
     citation: ClassVar[str] = ""
     """Where the method, the model or the data set was published, such as "Guo et al. (2017), arXiv:1706.04599". Empty
-    if it was not."""
+    if it was not published."""
     known_by: ClassVar[str] = ""
-    """The source from which the plugin was written, if not the whole publication, such as "abstract only;
-    not a reproduction". The documentation and `prmcal list calibrator` show it."""
+    """The part of the publication from which the plugin was written, such as "abstract only; not a reproduction". The
+    documentation and `prmcal list calibrator` show it."""
     packages: ClassVar[tuple[str, ...]] = ()
     """Packages that it imports and that prmcal does not require."""
     checkpoint: str = ""
-    """The checkpoint whose weights it loads: a folder, ``nano:NAME`` or a hub id. Empty if it loads none. A constructor
-    argument of this name replaces the class's own. Plans read the size of the model from its name."""
+    """The checkpoint whose weights it loads: a folder, ``nano:NAME`` or a hub id. Empty if it loads no weights. A
+    constructor argument of this name replaces the class's own. Plans read the size of the model from its name."""
     key_variable: str | None = None
     """The environment variable with the key of a server that it uses."""
     plugin_name: str = ""
@@ -56,14 +56,14 @@ class Plugin:
         """
 
     def problems(self, solution_counts: Mapping[str, int]) -> list[PrmcalError]:
-        """Return the problems that would make its cells fail, each with advice, without loading a model.
+        """Return the problems that would make its cells fail, each with advice. No model is loaded.
 
         `prmcal plan`, `prmcal doctor` and `prmcal run` ask for it before anything is sampled. In a run, its cells fail
         at once. Only a NoAnswerError is taken for something that may pass, so that the run goes on. Override it to look
         at files and servers, and add to the list of ``super().problems(solution_counts)``.
 
         `solution_counts` has the number of solutions that the grid asks for, by the texts of the questions. It is empty
-        if they are not known.
+        if the numbers are not known.
         """
         problems: list[PrmcalError] = []
         for package in self.packages:
@@ -123,5 +123,5 @@ else:
 
 
 def from_class(otherwise: Any) -> Any:
-    """Return the field of an argument with the annotation `FromClass`. Without the class attribute, it has a value."""
+    """Return the field of an argument with the annotation `FromClass`. Without this class attribute, it is set."""
     return field(default=None, metadata={"from_class": otherwise})

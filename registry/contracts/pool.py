@@ -31,8 +31,8 @@ class _Declared:
 class Pool:
     """The pool: M sampled, graded and scored trajectories of each question. They are independent and unordered.
 
-    A strategy may use at inference what its `reads` names, except `success`. It must not choose by `correct` or
-    `success`: these serve to compute its expected results, and reference points.
+    At inference, a strategy may use the arrays in its `reads`, except `success`. It must not choose by `correct` or
+    `success`: they are for expected results and for reference strategies.
 
     Scores are log-odds of the PRM itself. Rewards are probabilities in [0, 1] of a fitted calibrator. Where the input
     is too long for the PRM, both are NaN. Strategies share the arrays, so none may write to them.
@@ -49,8 +49,8 @@ class Pool:
     rewards : ndarray of shape (questions,), float64, optional
         Reward of the bare question at one level beta.
     success : ndarray of shape (questions,), float64, optional
-        Success rate of the bare question in [0, 1]: the share of correct ones among its follow-ups. These are samples
-        of their own, independent of the pool. NaN where the bare question has no follow-ups.
+        Success rate of the bare question in [0, 1]: the share of correct ones among its follow-ups. The follow-ups are
+        independent of the pool. NaN where the bare question has no follow-ups.
     step_scores : ndarray of shape (questions, M, T + 1), float64, optional
         Score of each trajectory after t steps. The entry at t = 0 belongs to the bare question. T is the number of
         steps of the longest trajectory. Entries after the last step of a trajectory are NaN.

@@ -21,7 +21,7 @@ SWEPT_TARGETS = tuple(float(-np.expm1(-x)) for x in np.geomspace(0.05, 36, 24))
 
 
 DEFAULT_STRATEGY = "learned stopping"
-"""The strategy by which new questions are answered unless a cell names another one."""
+"""The strategy that answers new questions unless a cell names another one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class Answered:
     """The expected results of a strategy for each question.
 
     The budget of a strategy is the mean of `samples`. It has an interval, since other questions would need other
-    numbers of samples. Two fields name the cases in which the interval does not follow from `samples`.
+    numbers of samples. For `fixed` and `estimated_from`, it does not follow from `samples`.
     """
 
     accuracy: Floats
@@ -50,11 +50,11 @@ class Answered:
     """Probability that at least one of the drawn trajectories is correct: the accuracy of a perfect choice. Of shape
     (questions,), float64."""
     fixed: bool = False
-    """True if `samples` is one number that is known before any question is read, as for best-of-n. The budget then is
-    not an estimate and has no uncertainty."""
+    """True if `samples` is one number that is known in advance, as for best-of-n. The budget then is not an estimate
+    and has no uncertainty."""
     estimated_from: Floats | None = None
-    """If every question gets the mean of other numbers of samples: these numbers, from which the budget is estimated.
-    Their mean must be that of `samples`. Of shape (questions,), float64."""
+    """Numbers of samples from which the budget is estimated, if every question gets their mean. They must have the mean
+    of `samples`. Of shape (questions,), float64."""
     order_error: Floats | None = None
     """Standard error of `accuracy` that comes from a limited number of random orders; None if `accuracy` is exact. Of
     shape (questions,), float64."""
@@ -69,12 +69,12 @@ class Strategy(Plugin, ABC):
     targeted: ClassVar[bool] = False
     """True if it has a target probability C. It is then run once for every C of the grid."""
     reference: ClassVar[bool] = False
-    """True if it is a reference point that uses what nobody knows of a new question, such as its success rate. New
+    """True for a reference, which uses facts that nobody knows of a new question, such as its success rate. New
     questions cannot be answered with it."""
 
     @property
     def once_for(self) -> OnceFor:
-        """The choice for which it is run once.
+        """The combination of plugins for which it is run once.
 
         "data": each LLM and data set. "prm": also each PRM, if it reads scores. "calibrator": also each calibrator, for
         a search that ranks by its median. "level": also each level beta of the calibrator, if it reads `rewards`.
@@ -103,8 +103,8 @@ class PoolStrategy(Strategy):
         ----------
         pool : Pool
             The trajectories of the calibration questions, with what `reads` declares. It may have fewer trajectories
-            for each question than the pool of the test. Rewards in it come from a calibrator that was fitted to the
-            same questions, so they look better than those of other questions.
+            for each question than the pool of the test. The calibrator of its rewards was fitted to the same questions,
+            so the rewards look better than on other questions.
         allowance : Allowance
             The samples and the target with which the strategy will be run.
         """
@@ -114,12 +114,11 @@ class PoolStrategy(Strategy):
 
         They are the curve of accuracy against samples by which strategies are compared at equal cost. A targeted
         strategy is run for 24 values of C, any other one once. Override it if another argument decides the budget.
-        Nothing in it is chosen from data: every point is a variant that one could have fixed before.
+        No point is chosen from data: each is a variant that could have been fixed in advance.
 
         Parameters
         ----------
-        pool, allowance
-            As those of ``answer``. The target of the allowance is ignored.
+        pool, allowance As for ``answer``. The target of the allowance is ignored.
         """
         targets = SWEPT_TARGETS if self.targeted else (None,)
         return tuple(self.answer(pool, Allowance(allowance.samples, target)) for target in targets)
@@ -130,9 +129,8 @@ class PoolStrategy(Strategy):
 
         Trajectories are drawn without replacement. A result must not depend on random numbers: use a closed form if
         there is one (:mod:`prmcal.registry.strategies.best_of`). Otherwise use the random orders that all strategies
-        share (:mod:`prmcal.registry.strategies.orders`), and return the error that they leave as `order_error`. A rule
-        that draws one trajectory after another needs no more than `follow` of
-        :class:`prmcal.SequentialRule`.
+        share (:mod:`prmcal.registry.strategies.orders`), and return their standard error as `order_error`. A rule that
+        draws one trajectory after another only needs `follow` of :class:`prmcal.SequentialRule`.
 
         Parameters
         ----------
@@ -145,9 +143,9 @@ class PoolStrategy(Strategy):
     def needed(self, pool: Pool, drawn: Ints, allowance: Allowance) -> Ints:
         """Return how many trajectories each new question needs before the strategy decides again.
 
-        It is called before the first trajectory of new questions is drawn, and again when they have as many as it said.
-        By default, it is the number of samples of ``answer``, rounded up. This is right for a strategy that decides
-        before the first trajectory. Override it if the strategy looks at trajectories before it draws more.
+        It is called before the first trajectory of new questions is drawn, and again when they have this number. By
+        default, it is the number of samples of ``answer``, rounded up. This is right for a strategy that decides before
+        the first trajectory. Override it if the strategy looks at trajectories before it draws more.
 
         Parameters
         ----------
@@ -169,8 +167,8 @@ class PoolStrategy(Strategy):
     def choose(self, pool: Pool, allowance: Allowance) -> int:
         """Return the index of a trajectory with the answer to one new question when all of its trajectories are drawn.
 
-        By default, it is the answer that ``answer`` would most probably give with all of these trajectories. For each
-        answer in turn, it is asked for the accuracy as if this one were right.
+        By default, it is the most probable answer of ``answer`` with all of these trajectories. For each candidate,
+        ``answer`` computes the accuracy as if this candidate were right.
 
         Parameters
         ----------
@@ -186,15 +184,15 @@ class PoolStrategy(Strategy):
 def most_probable(pool: Pool, chance: Callable[[Pool], float]) -> int:
     """Return a trajectory of one question with the answer that is most probably given.
 
-    Of equally probable answers it is the one that was drawn first. Of the trajectories with this answer it is the
-    best-scored one, or the first one if there are no scores.
+    Among equally probable answers, the first drawn counts. Among the trajectories with this answer, it is the
+    best-scored one, or the first one without scores.
 
     Parameters
     ----------
     pool : Pool
         The trajectories of one question in the order in which they were drawn.
     chance : callable
-        The accuracy in [0, 1] for a pool in which one of the answers is graded as right.
+        Maps a pool in which one answer is graded as right to the accuracy in [0, 1].
     """
     answers = pool.answers[0]
     in_order = [int(answer) for answer in dict.fromkeys(answers.tolist())]
@@ -226,7 +224,7 @@ class SearchStrategy(Strategy):
     The searches of the paper are those of its authors' code with ``first="full"``, ``rank="calibrated"``,
     ``finished="pruned"``, ``every=5`` and ``most_steps=100`` (``main_infer_beamsearch_vllm.py`` and ``utils/ias.py`` of
     github.com/azizanlab/instance-adaptive-scaling), and with ``step_tokens=2048`` and ``context_tokens=4096``. Two
-    things differ. There prefixes with equal rewards keep their order, and here the PRM's score orders them. There a box
+    things differ. There, prefixes with equal rewards keep their order. Here, the PRM's score orders them. There a box
     that is not closed finishes a prefix too.
 
     Attributes
@@ -234,8 +232,8 @@ class SearchStrategy(Strategy):
     reads : tuple of {"scores", "rewards"}
         What `expand` and `keep` are given: see there. It always contains "scores".
     baseline : str
-        The registered search of fixed width whose budget this one's is divided by. It is built with this search's
-        `settings`.
+        The registered search of fixed width. The budget of this search is divided by its budget. It is built with this
+        search's `settings`.
     """
 
     reads = SCORES
@@ -248,17 +246,16 @@ class SearchStrategy(Strategy):
     every: Count = 1
     """Steps of a continuation before the PRM scores it. The authors use 5 (Appendix E of the paper)."""
     most_steps: Count = 64
-    """A trajectory for which this number of steps was sampled is finished, with or without an answer. Empty steps
-    count."""
+    """After this number of steps, a trajectory is finished, with or without an answer. Empty steps count."""
     step_tokens: Count | None = None
     """The most tokens of a step. By default `max_tokens` of the sampling."""
     context_tokens: Count | None = None
     """The tokens at which a trajectory is finished. Its prompt counts, if the LLM reports the tokens of prompts. By
     default `max_tokens` of the sampling, and the prompt does not count."""
     first: First = "full"
-    """The number of trajectories that the first round begins. "full": always K x M, as in the authors' code, so that
-    IAS adapts from the second round on. "adaptive": the strategy decides from the reward of the bare question, as if K
-    copies of it were candidates. Easy questions then cost less."""
+    """The number of trajectories in the first round. "full": always K x M, as in the authors' code, so that IAS adapts
+    from the second round on. "adaptive": the strategy decides from the reward of the bare question, as if K copies were
+    candidates. Easy questions then cost less."""
     rank: Rank = "original"
     """The rank of prefixes. "original": by the PRM's score, so that a search of fixed width is run once for each PRM,
     and all calibrators differ from it in the width only. "calibrated": the median of the calibrated rewards, and the
@@ -266,7 +263,7 @@ class SearchStrategy(Strategy):
     of fixed width is then run once for each calibrator. A calibrator that is an increasing function of the score gives
     the same ranking."""
     finished: Finished = "pruned"
-    """The end of a finished prefix that is not among the best of a round. "pruned": it is dropped like any other
+    """What happens to a finished prefix that is not among the best of a round. "pruned": it is dropped like any other
     prefix, as in the authors' code. "kept": it remains a candidate in all later rounds, so that no finished answer is
     lost. The results are seldom different."""
 
@@ -277,7 +274,7 @@ class SearchStrategy(Strategy):
 
     @property
     def once_for(self) -> OnceFor:
-        """The choice for which it is run once: per calibrator, if the calibrated median ranks at no level beta."""
+        """As for other strategies, but per calibrator if the calibrated median ranks and no level beta is read."""
         base_choice = super().once_for
         return "calibrator" if base_choice == "prm" and self.rank == "calibrated" else base_choice
 

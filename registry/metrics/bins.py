@@ -34,7 +34,7 @@ def bin_edges(bins: int, lower: float = 0.0, upper: float = 1.0) -> Floats:
 def bin_index(values: Floats, edges: Floats) -> NDArray[np.intp]:
     """Return the bin of each value, from 0. A bin contains its lower edge, and the last bin also its upper edge.
 
-    Edges are lowered by 1e-12, so that a value on an edge belongs to the bin above it in spite of rounding errors.
+    Edges are lowered by 1e-12, so that a value on an edge belongs to the bin above in spite of rounding errors.
     """
     return np.searchsorted(edges[1:-1] - _ROUNDING, values, side="right")
 
@@ -105,7 +105,7 @@ class AverageCE(BinErrors):
     description = "Calibration error in the unweighted mean over the bins that are not empty. Noise increases it."
 
     def errors_of(self, rows: PrefixRows) -> Errors:
-        """Return the mean of r - y over each bin, divided by the number of bins that are not empty."""
+        """Return the mean of r - y in each bin, divided by the number of bins that are not empty."""
         totals = _bin_totals(rows, self.bins)
 
         def shares(weights: Floats) -> Floats:

@@ -47,8 +47,8 @@ class Mixing:
     _mass: Floats = field(repr=False)
     _likelihood: Floats = field(repr=False)
     _steps: list[tuple[Floats, Floats, Floats]] = field(repr=False)
-    """Of each iteration: the density before it, the factor that it got, and one divided by the probability of each
-    outcome, which is 0 for an outcome without mass."""
+    """For each iteration: the density before it, its factor, and 1 / (the probability of each outcome), or 0 for an
+    outcome without mass."""
 
     def by_mass(self, by_density: Floats) -> Floats:
         """Return the derivative of a function of the densities by the mass of each outcome, by the chain rule.
@@ -75,8 +75,8 @@ def fit_mixing(mass: Floats, successes: NDArray[np.integer[Any]], follow_ups: ND
     It starts from the uniform distribution and stops after 50 iterations. The likelihood depends only on the first n
     moments of the distribution, and its maximum is a distribution of few spikes. Stopping early keeps it smooth.
 
-    `mass`, of shape (groups, outcomes), is that of each outcome: not negative, with a positive sum in each group.
-    `successes` and `follow_ups`, of shape (outcomes,), are the outcomes: k of n.
+    `mass`, of shape (groups, outcomes), is not negative, with a positive sum in each group. `successes` and
+    `follow_ups`, of shape (outcomes,), are the outcomes: k of n.
     """
     # No `@` here: with other numbers of threads BLAS may sum in another order, and results must be equal to the bit.
     likelihood = binomial(successes[:, None], follow_ups[:, None], GRID)
@@ -97,7 +97,7 @@ def fit_mixing(mass: Floats, successes: NDArray[np.integer[Any]], follow_ups: ND
 
 
 def divided_point(bound: Floats) -> tuple[NDArray[np.intp], Floats]:
-    """Return the grid point whose values each bound divides, and the share of these values that is at least the bound.
+    """Return for each bound the grid point that it divides, and the share of this point's values at or above the bound.
 
     Bounds are above 0 and at most 1. All values behind later points are at least the bound.
     """
@@ -109,7 +109,7 @@ def divided_point(bound: Floats) -> tuple[NDArray[np.intp], Floats]:
 class Coverage(Metric):
     """The share of prefixes with p >= r. All questions have equal weights, and so have all prefixes of a question.
 
-    It is the probability of p >= r for a random prefix of a random question. Questions are exchangeable, and prefixes
+    It is the probability of p >= r for a random prefix of a random question. Questions are exchangeable, but prefixes
     of one question are not. The ``conformal`` calibrator guarantees 1 - beta for this probability.
 
     The distribution of p is estimated in up to 20 bins of equal mass by reward. Each prefix contributes its posterior
@@ -152,8 +152,8 @@ def _widening(values: Floats, follow_ups: NDArray[np.integer[Any]]) -> float:
     """Return the factor by which the interval must be wider, for the bias of the estimated distributions.
 
     Its square is 1 + 40 / q + q b^2 / s^2 for q questions whose values have the standard deviation s. The second term
-    is for few questions, whose distributions in 20 bins follow the noise. The third is for a bias of b = 1 / (8 n^2)
-    with n follow-ups, which more questions do not reduce. Both constants are from simulations with known p.
+    is for few questions, whose distributions in 20 bins follow the noise. The third allows for a bias of b = 1 / (8
+    n^2) with n follow-ups. More questions do not reduce it. Both constants are from simulations with known p.
     """
     questions, bias = len(values), 1 / (8 * float(follow_ups.min()) ** 2)
     variance = max(float(values.var()), 1e-4)

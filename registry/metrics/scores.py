@@ -1,7 +1,7 @@
 """Scores of a reward: Brier scores, the signed error, the log loss, and the AUROC within questions.
 
-scikit-learn's brier_score_loss and log_loss take labels of 0 and 1 and return one number. Here success rates are
-scored, and each question's part is needed for the bootstrap. The tests compare with them.
+scikit-learn's brier_score_loss and log_loss take labels of 0 and 1 and return one number. Here, labels are success
+rates, and the bootstrap needs the part of each question. The tests compare with them.
 """
 
 import numpy as np
@@ -30,9 +30,9 @@ class Brier(Metric):
 class CorrectedBrier(Metric):
     """The Brier score without the noise of the follow-ups: the mean of (r - y)^2 - y(1 - y)/(n - 1).
 
-    Its expectation is the mean of (r - p)^2, so the value of a perfect predictor can be below 0. Where y is 0 or 1, as
-    for every prefix that contains its final answer, nothing is subtracted. It is not defined if a row has only one
-    follow-up, from which the noise cannot be estimated.
+    Its expectation is the mean of (r - p)^2, so the value of a perfect predictor can be below 0. If y is 0 or 1, as for
+    every prefix with its final answer, nothing is subtracted. It is not defined if a row has only one follow-up: then
+    the noise cannot be estimated.
     """
 
     title, better, usual = "Brier, corrected", "lower", (0.0, 0.5)
@@ -72,8 +72,8 @@ class SignedError(Metric):
 class LogLoss(Metric):
     """The mean of -[y log r + (1 - y) log(1 - r)], in [0, 13.82], with rewards clipped to [1e-6, 1 - 1e-6].
 
-    It is linear in y, so its expectation is the cross-entropy of p and r, and follow-ups add no bias. A perfect
-    predictor has the mean entropy of p, which is the same for all calibrators: only differences matter. A reward of 0
+    It is linear in y, so its expectation is the cross-entropy of p and r, and follow-ups add no bias. The log loss of a
+    perfect predictor is the mean entropy of p. This is the same for all calibrators: compare differences. A reward of 0
     or 1 that is wrong costs up to 13.8.
     """
 
@@ -94,17 +94,17 @@ class LogLoss(Metric):
 class AUROCWithin(Metric):
     """The area under the ROC curve within a question, averaged over questions, in [0, 1].
 
-    Of all pairs of different prefixes i and j of a question, weighted by y_i (1 - y_j), it is the share in which the
-    reward of i is larger; equal rewards count as 1/2. This is the probability that a follow-up of i that succeeds has a
-    larger reward than a follow-up of j that fails. Questions in which all follow-ups have the same outcome are left
-    out. Rewards that are the same for all prefixes of a question have 1/2.
+    It is the share of pairs of different prefixes i and j of a question, weighted by y_i (1 - y_j), in which the reward
+    of i is larger; equal rewards count as 1/2. This is the probability that a follow-up of i that succeeds has a larger
+    reward than a follow-up of j that fails. Questions in which all follow-ups have the same outcome are left out.
+    Rewards that are the same for all prefixes of a question have 1/2.
 
-    scikit-learn's roc_auc_score takes labels of 0 and 1. With k and n - k as weights, it would count pairs of a prefix
-    with itself.
+    scikit-learn's roc_auc_score takes labels of 0 and 1. With k and n - k as weights, pairs of a prefix with itself
+    would count.
 
-    Numerator and denominator have the expectations that they would have with p in place of y. A perfect predictor does
-    not reach 1 unless p is 0 or 1 everywhere, so compare calibrators with each other. A calibrator that maps the reward
-    by an increasing function changes nothing.
+    Numerator and denominator have the same expectations as with p in place of y. A perfect predictor does not reach 1
+    unless p is 0 or 1 everywhere, so compare calibrators with each other. A calibrator that maps the reward by an
+    increasing function changes nothing.
     """
 
     citation = "Hanley and McNeil (1982), Radiology 143"

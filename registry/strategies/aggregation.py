@@ -18,9 +18,9 @@ def read_steps(scores: Sequence[ArrayLike], reading: Reading = "last") -> Floats
     """Return one score in [0, 1] for each solution, of shape (solutions,), from the scores of its steps.
 
     `scores` has the scores of each solution in [0, 1], from the first step to the last one, without the bare question.
-    Solutions can have different numbers of steps, and have at least one. NaN stays NaN. `reading` says what counts: the
-    ``last`` step, the ``first`` one, the smallest score (``min``), the ``mean`` or the ``product``. Which one is right
-    depends on what the scores mean.
+    Solutions can have different numbers of steps, and have at least one. NaN stays NaN. `reading` says how: by the
+    ``last`` or the ``first`` step, the smallest score (``min``), the ``mean`` or the ``product``. The right one depends
+    on the meaning of the scores.
 
     >>> read_steps([[0.9, 0.2, 0.8], [0.5]], "min").tolist()
     [0.2, 0.5]
@@ -56,15 +56,15 @@ def aggregated(step_scores: Floats, scores: Floats, aggregate: Aggregate) -> Flo
     - mean: (r_1 + ... + r_T) / T;
     - sum-logit: the reward with the log-odds l_1 + ... + l_T.
 
-    The bare question (t = 0) does not count. With one step, all are equal. Which one suits a PRM depends on what its
-    scores mean (Zhang et al., 2025, arXiv:2501.07301, table 13): the product suits probabilities that a step is
-    correct. A reward that is a success probability already contains what comes after, and for it the last one is right.
-    Product and sum-logit depend on the number of steps.
+    The bare question (t = 0) does not count. With one step, all are equal. The right one depends on the meaning of the
+    scores (Zhang et al., 2025, arXiv:2501.07301, table 13): the product suits probabilities that a step is correct. If
+    a reward is a success probability, it already contains the later steps, so the last one is right. Product and
+    sum-logit depend on the number of steps.
 
     `step_scores`, of shape (..., T + 1), are log-odds after t steps, with NaN after the last step of a trajectory.
-    `scores`, of shape (...), are those of the whole trajectory. NaN if it is too long for the PRM, also if its first
-    steps are not. The result has their shape, is in log-odds, and is NaN where they are. A trajectory without steps has
-    its score.
+    `scores`, of shape (...), are those of the whole trajectory. A trajectory that is too long for the PRM is NaN, even
+    if its first steps are not. The result has their shape, is in log-odds, and is NaN where they are. A trajectory
+    without steps has its score.
     """
     if aggregate == "last":
         return scores

@@ -101,8 +101,8 @@ class RanksByScore(PoolStrategy):
     """The base of strategies that rank whole trajectories by their scores."""
 
     aggregate: Aggregate = "last"
-    """The rule that makes one score of those of all steps: that of the last step, which is that of the whole
-    trajectory, of the first step, the smallest one, the product or the mean of the rewards, or the sum of the log-odds.
+    """The way to combine the scores of the steps: the score of the last step (the whole trajectory) or of the first
+    step, the smallest one, the product or the mean of the rewards, or the sum of the log-odds.
     """
 
     def __post_init__(self) -> None:
@@ -141,7 +141,7 @@ class FixedBudget(PoolStrategy):
 
     @property
     def in_league(self) -> bool:
-        """Its curve has all numbers of samples, so a fixed one would say nothing new."""
+        """Its curve has all numbers of samples, so a fixed number adds nothing."""
         return self.samples is None
 
     def answer(self, pool: Pool, allowance: Allowance) -> Answered:

@@ -27,16 +27,16 @@ _RIDGE = 2.0
 class LearnedStopping(SequentialRule):
     """Stop when one more sample is worth less than its price, as calibration questions say, and vote or take the best.
 
-    The state after t draws is described by the highest chance of a trajectory (Platt scaling of its score) and the mean
-    chance, and by the shares of votes of the leading answer, of its lead over the second, and of the answer that has
-    the best-scored trajectory. Three functions of it are learned: what the vote, and the vote weighted by chances, are
-    better than the best-scored trajectory, and what going on is better than stopping,
+    The state after t draws is described by the highest and the mean chance of the trajectories (Platt scaling of their
+    scores), and by three shares of votes: of the leading answer, of its lead over the second, and of the answer of the
+    best-scored trajectory. Three functions of the state are learned: the gains of the vote and of the vote weighted by
+    chances over the best-scored trajectory, and the gain of going on over stopping,
 
         D_t = E[right at the end - price x (draws until then) | state after t draws] - P(right | it stops at t).
 
     They have terms up to the second order, and are fitted for t = N, N - 1, ..., 1 by least squares in random orders of
     the calibration questions (Longstaff and Schwartz, 2001). The end is that of the rule itself after t + 1 draws. It
-    stops if D_t is 0 or less. So where more samples make the answer worse, it stops, also if they cost nothing.
+    stops if D_t is 0 or less. So it stops where more samples make the answer worse, even if they cost nothing.
 
     So many coefficients would flatter themselves on few questions. Therefore the decisions of the later draws, on which
     D_t builds, come from a fit to the other four fifths of the questions, and the coefficients of t are drawn to those

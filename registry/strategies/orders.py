@@ -2,12 +2,11 @@
 
 All strategies that draw one trajectory after another share the orders.
 
-A sequential strategy looks at the trajectories that it has drawn, and decides whether to draw one more. Its expectation
-over all orders of the pool has no closed form in general. It is estimated by the mean over at least 256 orders, in at
-least 4 blocks. A block is a Latin square: every trajectory is once the first, once the second, and so on. So the first
-draw, and with it pass@1, has no error at all, and what each trajectory adds by itself has none at any draw. Such orders
-leave less error than as many that are drawn independently. Blocks are independent of each other, so the error is
-measured from their means.
+A sequential strategy decides from the drawn trajectories whether to draw one more. Its expectation over all orders of
+the pool has no closed form in general. It is estimated by the mean over at least 256 orders, in at least 4 blocks. A
+block is a Latin square: every trajectory is once the first, once the second, and so on. So the first draw, and with it
+pass@1, has no error at all, nor have sums over single trajectories at any draw. Such orders leave less error than as
+many that are drawn independently. Blocks are independent of each other, so the error is measured from their means.
 
 Answers are equal if their texts are equal. A trajectory without an answer does not vote. Answers with the same number
 of votes are equally likely to win.
@@ -137,7 +136,7 @@ def numbered(answers: Ints) -> Ints:
 
 
 def right_of_answers(answers: Ints, correct: Bools) -> Floats:
-    """Return the share of right ones among the trajectories with each answer, of shape (answers,).
+    """Return the share of right trajectories for each answer, of shape (answers,).
 
     Grades belong to answers, so it is 0 or 1, unless equal texts were graded differently.
     """

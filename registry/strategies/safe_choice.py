@@ -30,7 +30,7 @@ _RULES: dict[str, type[FixedBudget | LearnedStopping]] = {
 }
 _RESAMPLES, _ROUNDING = 1000, 1e-9
 _UNSEEN = 0.5
-"""The weight of a question that loses everything, which a sample without it does not exclude."""
+"""The weight of a question that loses everything: a sample may lack such questions by chance."""
 _LEAST_LOSS = 0.002
 """A difference of accuracies that no cost is worth."""
 
@@ -53,8 +53,8 @@ class Candidates:
     cost: Floats
     """Mean samples, of shape (variants,)."""
     rule: Ints
-    """The number of the rule; -1 if it gives questions different numbers of samples. The variants of a rule stand
-    together, and their cost ascends. Of shape (variants,)."""
+    """The number of the rule; -1 if it gives questions different numbers of samples. The variants of a rule follow each
+    other, by ascending cost. Of shape (variants,)."""
     accuracy: Floats
     """Accuracy of each question, of shape (variants, questions). A rule that learns was fitted to other questions."""
 
@@ -100,8 +100,8 @@ class Candidates:
     def safe(self, delta: float, loss: float) -> list[int]:
         """Return the variants that keep the promise, the cheapest first. One sample is always among them.
 
-        A variant passes if its t against one sample, and its t against each fixed n of equal cost with the
-        allowed loss, exceed what luck gives the best of all variants with probability `delta`.
+        A variant passes if two t values exceed a bound: against one sample, and against each fixed n of equal cost with
+        the allowed loss. If no variant gained, the best of all would exceed this bound with probability `delta`.
         """
         critical = float(np.quantile(self.luck, 1 - delta))
         passed = [0]
@@ -156,15 +156,15 @@ class Rule:
 
 @dataclass(eq=False)
 class SafeChoice(PoolStrategy):
-    """Use the rule that is clearly not worse than one sample, nor than a fixed number of samples of its cost.
+    """Use a rule that is clearly not worse than one sample, nor than a fixed number of samples of its cost.
 
     The rules are best-of-n, both votes and ``learned stopping``, in all variants of their curves. All calibration
     questions test them. What learns is tested on the half of the questions that it has not learned from. With
-    probability 1 - `delta`, the accuracy on new questions is not below that of one sample, nor more than `loss` below
-    that of any fixed n of equal cost. If no rule passes, it draws one sample, which keeps the promise by itself.
-    The promise holds for any LLM and PRM if new questions are drawn as the calibration questions were, and for at most
-    as many samples as these have trajectories. It is proved for many questions only, by the central limit theorem. With
-    50 to 500 questions, how often it is broken was measured: see ``python -m benchmarks.statistics.safe_choice``. Of
+    probability 1 - `delta`, the accuracy on new questions is not below one sample, nor more than `loss` below any fixed
+    n of equal cost. If no rule passes, it draws one sample, which keeps the promise by itself. The promise holds for
+    any LLM and PRM if new questions come from the same source as the calibration questions. It holds for at most as
+    many samples as these have trajectories. It is proved for many questions only, by the central limit theorem. With 50
+    to 500 questions, how often it is broken was measured: see ``python -m benchmarks.statistics.safe_choice``. Of
     variants that pass, it takes the cheapest that is hardly less accurate than the best.
     """
 
@@ -181,7 +181,7 @@ class SafeChoice(PoolStrategy):
     """The most samples of a question on average, which is measured on the calibration questions. The default is N."""
 
     def tune(self, pool: Pool, allowance: Allowance) -> None:
-        """Test all rules on all questions, and tune those that learn."""
+        """Test all rules on all questions, and tune the rules that learn."""
         self.most_ = min(allowance.samples, pool.size)
         half = np.random.default_rng(0).permutation(pool.questions) % 2
         self.rules_ = [Rule("one sample", PassAt1(), Allowance(1))]

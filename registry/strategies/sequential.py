@@ -52,7 +52,7 @@ class Drawn:
         return numbered(self.pool.answers[self.question])[self.orders]
 
     def first_right(self) -> Ints:
-        """Return how many trajectories are drawn before the first right one, of shape (orders,); N if none is."""
+        """Return how many trajectories are drawn before the first right one, of shape (orders,); N if none is right."""
         is_right = self.pool.correct[self.question][self.orders]
         return np.where(is_right.any(axis=1), is_right.argmax(axis=1), self.orders.shape[1])
 
@@ -84,13 +84,13 @@ class Outcome:
 class SequentialRule(strategy.PoolStrategy):
     """Draw one trajectory after another, and stop by a rule.
 
-    A subclass says in `follow` where it stops. Its curve has points, which are values of the argument that decides its
+    A subclass defines in `follow` where it stops. The points of its curve are values of the argument that decides its
     budget. It names them in `budget`, or defines `point` and `curve_points`.
     """
 
     budget: ClassVar[tuple[str, tuple[float, ...]]] = ("", ())
-    """The name of the argument, and the points of the curve, which ascend with the budget. They have a minus sign if a
-    larger value means fewer samples, as for a price, and the name has one too."""
+    """The name of the argument, and the points of the curve, which ascend with the budget. If a larger value means
+    fewer samples, as for a price, the points and the name have a minus sign."""
 
     @abstractmethod
     def follow(self, drawn: Drawn, points: tuple[float, ...]) -> Outcome:
@@ -119,9 +119,9 @@ class SequentialRule(strategy.PoolStrategy):
         return self._run(pool, allowance, self.curve_points(allowance))
 
     def needed(self, pool: Pool, drawn: Ints, allowance: strategy.Allowance) -> Ints:
-        """Return where the rule has stopped, or one more than is drawn; see :meth:`prmcal.PoolStrategy.needed`.
+        """Return where the rule has stopped, or one draw more; see :meth:`prmcal.PoolStrategy.needed`.
 
-        What the rule decides after t draws depends on the first t only, so those that are not drawn do no harm.
+        A decision after t draws depends only on the first t, so trajectories that are not drawn do no harm.
         """
         order = np.arange(allowance.samples)[None]
         counts = np.minimum(drawn + 1, allowance.samples)

@@ -23,7 +23,7 @@ _CONFIDENCES = tuple(float(1 - error) for error in np.geomspace(0.6, 1e-12, 24))
 class ScoreEvidence:
     """The probability that a trajectory is right, given its score: sigmoid(slope x score + offset) (Platt, 1999).
 
-    The slope is not negative, so the best-scored trajectory is the most probable one. If it is 0, scores say nothing.
+    The slope is not negative, so the best-scored trajectory is the most probable one. If it is 0, scores do not matter.
     """
 
     slope: float
@@ -34,8 +34,8 @@ class ScoreEvidence:
         """Fit slope and offset by maximum likelihood, with Newton's method on standardised scores.
 
         The labels of r right and w wrong trajectories are (r + 1) / (r + 2) and 1 / (w + 2), as Platt proposes, so that
-        scores that separate them perfectly do not give an infinite slope. Scores are log-odds of any shape; NaN, where
-        the trajectory was too long for the PRM, is left out. scikit-learn has these labels inside of a
+        scores that separate them perfectly do not give an infinite slope. Scores are log-odds of any shape; NaN
+        (trajectories that are too long for the PRM) is left out. scikit-learn has these labels inside of a
         CalibratedClassifierCV only.
         """
         is_scored = np.isfinite(scores)

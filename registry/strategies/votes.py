@@ -27,8 +27,8 @@ class MajorityVote(FixedBudget):
 class WeightedBestOfN(FixedBudget, RanksByScore):
     """Answer with the answer that has the largest sum of rewards over its samples (Li et al., 2023).
 
-    The result is exact if the whole pool is drawn. For n below M there is no closed form, so it is the mean over the
-    random orders that all strategies share. A trajectory that is too long for the PRM has the weight 0.
+    The result is exact if the whole pool is drawn. For n below M there is no closed form, so the mean over the random
+    orders of all strategies is used. A trajectory that is too long for the PRM has the weight 0.
     """
 
     version = "2"
@@ -84,7 +84,7 @@ def _majority(answers: Ints, correct: Bools, count: int) -> float:
 def _shared_wins(other_sizes: list[tuple[int, bool]], votes: int, other_draws: int, log_ways: float) -> float:
     """The number of ways to draw `others` other trajectories so that no answer has more than `votes` votes.
 
-    Each way is divided by its number of winners. `ways[ties, drawn]` holds scaled counts, since binomials overflow.
+    Each draw is divided by its number of winners. `ways[ties, drawn]` holds scaled counts, since binomials overflow.
     """
     ways = np.zeros((other_draws // votes + 1, other_draws + 1))
     ways[0, 0] = 1.0

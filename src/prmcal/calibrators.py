@@ -9,7 +9,7 @@ calibrator has ``logit=True``. `k` of shape (rows,) are the successes of `n` tri
 successes of one try, which is the default. ``clone``, pipelines and ``cross_val_predict`` of scikit-learn work. Give
 ``cross_val_predict`` groups and a splitter such as GroupKFold, so that rows of one question stay together.
 
-Each class fits the plugin of a grid, which is then its attribute `plugin_`. Calibrators that read hidden states or
+Each class fits the plugin of a grid, and keeps it as its attribute `plugin_`. Calibrators that read hidden states or
 fine-tune a PRM need its model, so they are in grids only.
 """
 
@@ -31,7 +31,7 @@ __all__ = ["Beta", "Conformal", "Histogram", "Isotonic", "Platt", "Temperature"]
 
 
 class _ScoreCalibrator:
-    """The base of all: parameters as scikit-learn has them, and the plugin of the grid that does the work."""
+    """The base class: the parameters as in scikit-learn, and the plugin of the grid that does the work."""
 
     plugin: ClassVar[str]
     """The registered name of the plugin."""
@@ -41,7 +41,7 @@ class _ScoreCalibrator:
         self.logit = logit
 
     def fit(self, scores: "ArrayLike", k: "ArrayLike", n: "ArrayLike" = 1, groups: "ArrayLike | None" = None) -> Self:
-        """Fit to k successes of n tries of each row. `groups` has the question of each row, by default its own.
+        """Fit to k successes of n tries of each row. `groups` has questions, by default one for each row.
 
         Raises a ValueError if shapes differ or a value is out of range, or an InvalidArgumentsError if a parameter is.
         """
@@ -136,7 +136,7 @@ class Temperature(_ScoreCalibrator):
 class Conformal(_ScoreCalibrator):
     """A lower bound that holds for 1 - level of new questions: `prmcal.registry.calibrators.conformal.ConformalBound`.
 
-    `calibrator` is the registered name of the one whose rewards it lowers.
+    `calibrator` is the registered name of a calibrator. Its rewards are lowered to the bound.
     """
 
     plugin = "conformal"

@@ -26,10 +26,10 @@ class InvalidArgumentsError(PluginError):
 
 
 class PluginFailedError(PrmcalError):
-    """A plugin could not work. It says why, for example a checkpoint of another kind, or a server that refused."""
+    """A plugin could not work. The message has the reason, such as a checkpoint of another kind or a server."""
 
     plugin = ""
-    """Its kind and name, as in ``prm:nano-prm``. Empty until the call that failed is known."""
+    """Its kind and name, as in ``prm:nano-prm``. Empty until the failed call is known."""
 
 
 class FaultyPluginError(PluginFailedError):
@@ -41,7 +41,7 @@ class ModelBrokenError(PluginFailedError):
 
 
 class NoAnswerError(PluginFailedError):
-    """The server behind a plugin did not answer, although it was asked again for as long as the plugin has patience."""
+    """The server behind a plugin did not answer, although requests were repeated for the plugin's `patience`."""
 
 
 class DataError(PrmcalError):

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from prmcal.arrays import Floats
 
 LEAST = 1e-7
-"""Probabilities of 0 and 1 have no log-odds. They get those of this distance from 0 and 1."""
+"""Probabilities of 0 and 1 have no log-odds. Probabilities closer than this to 0 or 1 are moved to this distance."""
 
 
 def log_odds(probabilities: "ArrayLike", least: float = LEAST) -> "Floats":

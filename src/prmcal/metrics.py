@@ -12,7 +12,7 @@
 the question of each row: rows of one question are not independent, so all intervals and tests are over questions. By
 default, each row is a question of its own.
 
-All raise a ValueError if shapes differ, a value is out of range, or the metric is not defined for the rows.
+All metrics raise a ValueError for shapes that differ, values out of range, or rows without a defined value.
 """
 
 from dataclasses import dataclass

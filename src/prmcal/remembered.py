@@ -1,4 +1,4 @@
-"""Results of functions of arrays, so that strategies and metrics that need the same compute it once.
+"""A memory for the results of functions of arrays, so that strategies and metrics compute common work once.
 
 :func:`remembered` compares arguments by content. Strategies of one LLM and PRM share most of their work: votes are
 counted alike by all rules that answer with the most frequent answer, and the curve of a rule follows the same draws as
@@ -31,13 +31,13 @@ _DIGEST_BYTES = 20
 _SMALL_BYTES = 500
 """The bytes of an entry besides its arrays."""
 _LAST_RESULTS = 3
-"""Results that a function keeps at most, such as those for a bootstrap and for ones."""
+"""The largest number of results that a function keeps, such as one for a bootstrap and one for ones."""
 
 
 class Memory:
     """Results by the functions and arguments that they come from. The least recently used ones are forgotten first.
 
-    Several threads may use it. Two that need the same result at the same time both compute it. All results may take
+    Several threads may use it. If two need the same result at the same time, both compute it. All results may take
     `limit` bytes together, and they take `used_bytes`. A larger result is not kept.
     """
 
@@ -48,7 +48,7 @@ class Memory:
         self._lock = Lock()
 
     def recall(self, key: Hashable, compute: Callable[[], R]) -> R:
-        """Return the result with this key, which is computed if it is not known. Its arrays cannot be written to."""
+        """Return the result with this key. Compute it if it is not known. Its arrays cannot be written to."""
         with self._lock:
             if key in self._results:
                 self._results.move_to_end(key)
@@ -75,8 +75,8 @@ def remembered(function: Callable[P, R], memory: Memory = _memory) -> Callable[P
 
     The function takes and returns arrays, numbers, strings, None, and tuples and frozen dataclasses of these. It must
     be pure, and its result must not contain its arguments, since the arrays of a result are made read-only. Arguments
-    are compared by content, which takes about a millisecond per megabyte. So arguments should be small, and what is
-    computed from them should take longer. By default, the memory is that of the process.
+    are compared by content, which takes about a millisecond per megabyte. So the function should be slow, and its
+    arguments small. By default, the memory is that of the process.
     """
 
     @wraps(function)
@@ -88,10 +88,10 @@ def remembered(function: Callable[P, R], memory: Memory = _memory) -> Callable[P
 
 
 def reuse_last(function: Callable[[Floats], R]) -> Callable[[Floats], R]:
-    """Let a function of weights keep its last results for weights that are read-only, as those of a bootstrap are.
+    """Let a function keep its last results for read-only weights, such as the weights of a bootstrap.
 
     All metrics of the same questions get the same array of such weights, and the same array of ones. So a metric and
-    its corrected form compute what they share once. A result must not be changed.
+    its corrected form do their common work once. A result must not be changed.
     """
     last_results: list[tuple[Floats, R]] = []
 

@@ -12,7 +12,7 @@ _BITS = 52
 def weighted_totals(weights: Floats, totals: Floats) -> Floats:
     """Add up totals of questions under weights.
 
-    A matrix product adds in an order that depends on the processor and on the number of threads, and rounding errors
+    The order of additions in a matrix product depends on the processor and the number of threads. Rounding errors
     depend on the order. So every total is divided into two parts of few digits. Under weights that are whole numbers,
     as in a bootstrap, the sums of each part are exact in any order. Under other weights they are as exact as usual.
 

@@ -8,7 +8,7 @@ from typing import Self
 STEP_SEPARATOR = "\n\n"
 
 STEP_END = "\x1e"
-"""The mark behind a step in a stored text whose steps do not end at its blank lines. No reader sees it."""
+"""The mark after each step in a stored text, if the steps do not end at blank lines. No reader sees it."""
 
 _LINE_ENDS = "\n\r\x85\u2028\u2029"
 _INVISIBLE = "\u200b\u2060\ufeff"
@@ -40,7 +40,7 @@ class Step(str):
 
 
 def steps_of(pieces: Iterable[str]) -> tuple[Step, ...]:
-    """Return the steps of the pieces of a text. White space alone belongs to the step before it, or else behind it.
+    """Return the steps of the pieces of a text. White space alone belongs to the step before it, if there is one.
 
     White space at the end of the last piece is left out, since it separates the step from nothing.
     """
@@ -69,7 +69,7 @@ def split_steps(text: str) -> tuple[Step, ...]:
 
 
 def stored_text(steps: Sequence[Step]) -> str:
-    """Return the sampled text of steps. It has a mark behind each if `split_steps` would find others in it."""
+    """Return the sampled text of steps. Steps get marks if `split_steps` would find others in it."""
     text = "".join(step.sampled for step in steps)
     same = [step.sampled for step in split_steps(text)] == [step.sampled for step in steps]
     return text if same else "".join(step.sampled + STEP_END for step in steps)
@@ -81,7 +81,7 @@ def join_steps(steps: Sequence[str]) -> str:
 
 
 def text_so_far(steps: Sequence[str]) -> str:
-    """Join steps to a text that a completion continues: what was sampled, with a separator behind the last step."""
+    """Join steps to a text that a completion continues: the sampled text, with a separator after the last step."""
     texts: list[str] = [getattr(step, "sampled", step) for step in steps]
     return "".join(text if text[-1:].isspace() else text + STEP_SEPARATOR for text in texts)
 
@@ -105,16 +105,16 @@ def in_thought(text: str) -> bool:
 
 
 def behind_thought(text: str) -> str:
-    """Return what follows the last thought of a text: all of it if there is no thought, nothing if one has no end.
+    """Return the text after the last thought: all text if there is no thought, none if a thought has no end.
 
-    Without a tag that begins it, a thought ends only at a tag on a line of its own with text behind it.
+    A thought without a tag at its beginning ends only at a tag on its own line with text after it.
     """
     behind = _behind_thoughts(text) or ""
     return pieces_between(_END_WITHOUT_BEGIN, behind)[-1]
 
 
 def _behind_thoughts(text: str) -> str | None:
-    """Return what follows the last thought with both tags, and None if a thought has no end."""
+    """Return the text after the last thought with both tags; None if a thought has no end."""
     while begin := BEGIN_OF_THOUGHT.search(text):
         _, end, text = text[begin.end() :].partition(THOUGHT_ENDS)
         if not end:
@@ -123,5 +123,5 @@ def _behind_thoughts(text: str) -> str | None:
 
 
 def opens_thought(prompt: str) -> bool:
-    """Tell whether a prompt ends with the tag that begins a thought, so that a completion begins inside it."""
+    """Return whether a prompt ends with the tag that begins a thought, so that completions begin inside the thought."""
     return prompt.rstrip().endswith(THOUGHT_BEGINS)

@@ -197,7 +197,7 @@ class QuantileLora(Calibrator):
         (folder / _CARD_FILE).write_text(json.dumps(card, sort_keys=True, indent=1) + "\n")
 
     def load(self, folder: Path) -> Self:
-        """Read what ``save`` wrote; see :meth:`prmcal.Calibrator.load`."""
+        """Read the files that ``save`` wrote; see :meth:`prmcal.Calibrator.load`."""
         from prmcal.registry.calibrators.lora.export import read_adapter
 
         with reading(f"{folder} does not contain a saved adapter", "Fit it again."):
@@ -254,7 +254,7 @@ class QuantileLora(Calibrator):
 
 
 def transformers_prm(prm: PRM) -> TransformersPRM:
-    """Return a PRM that can be fine-tuned. Raise PluginFailedError if this one cannot."""
+    """Return a PRM that can be fine-tuned. Raise PluginFailedError if a PRM cannot be fine-tuned."""
     if not isinstance(prm, TransformersPRM):
         raise PluginFailedError(
             f"This calibrator fine-tunes the PRM, which must derive from prmcal.TransformersPRM. '{prm.plugin_name}' "
@@ -289,8 +289,8 @@ class QuantileAdapter(QuantileLora):
 
     adapter: str | dict[str, str]
     """A folder that PEFT wrote, with ``adapter_config.json`` and ``adapter_model.safetensors``, or a hub id such as
-    ``young-j-park/Qwen2.5-Math-PRM-7B-calibrated-Llama-3.2-1B-Instruct``. In a grid with several LLMs, it is the
-    adapter of each, by its name in the grid."""
+    ``young-j-park/Qwen2.5-Math-PRM-7B-calibrated-Llama-3.2-1B-Instruct``. For several LLMs: a mapping from each LLM's
+    name in the grid to its adapter."""
     quantiles: Quantiles
     """The levels of the outputs, ascending in (0, 1)."""
 
@@ -319,7 +319,7 @@ class QuantileAdapter(QuantileLora):
         return tuple(adapter for adapter in self._adapters if not Path(adapter).expanduser().is_dir())
 
     def arguments_for(self, llm: str) -> dict[str, Any] | None:
-        """Return the adapter of one LLM. Raise a PluginFailedError if it has none."""
+        """Return the adapter of one LLM. Raise a PluginFailedError if the LLM has no adapter."""
         if isinstance(self.adapter, str):
             return None
         if llm not in self.adapter:
@@ -369,6 +369,6 @@ class QuantileAdapter(QuantileLora):
 
 
 def _folder(adapter: str) -> Path:
-    """The folder of an adapter. One of the hub is downloaded if it is not on this machine."""
+    """The folder of an adapter. An adapter of the hub is downloaded if it is not on this machine."""
     folder = Path(adapter).expanduser()
     return folder if folder.is_dir() else resolve_checkpoint(adapter)

@@ -41,8 +41,8 @@ def export_checkpoint(
     """Write a PRM with an adapter, its tokenizer and its card into a new or existing folder.
 
     The PRM and the adapted model share their weights, which the merge changes, so the PRM is closed afterwards. The
-    card says what the calibrator was fitted to, and how. Its `levels` are those of the outputs of the head, and `level`
-    is that of the reward. Raises a PluginFailedError if the PRM or its head has another form than Qwen2.5-Math-PRM, or
+    card has the data and the options of the fit. `levels` are the levels of the outputs of the head, and `level` is the
+    level of the reward. Raises a PluginFailedError if the PRM or its head has another form than Qwen2.5-Math-PRM, or
     `level` is not one of the levels.
     """
     levels = card["levels"]

@@ -1,4 +1,4 @@
-"""A PRM with an adapter and an output per quantile. It shares the PRM's weights in modules of its own."""
+"""A PRM with an adapter and an output per quantile. The model shares the PRM's weights in new modules."""
 
 import copy
 import re

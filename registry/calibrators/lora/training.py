@@ -132,7 +132,7 @@ def _size(one_pass: dict[str, Any]) -> int:
 
 
 def _within(one_pass: dict[str, Any], most_tokens: float) -> Passes:
-    """Divide a pass into passes over fewer trees, each of at most so many tokens. A larger tree is one alone."""
+    """Divide a pass into passes over fewer trees, each of at most so many tokens. A larger tree is a pass by itself."""
     count = len(one_pass["target"])
     if count == 1 or _size(one_pass) <= most_tokens:
         return [one_pass]
@@ -249,7 +249,7 @@ def _configuration(folder: Path, steps: int, settings: Mapping[str, Any], keep: 
 
 @contextmanager
 def isolated(seed: int, device: torch.device) -> Iterator[None]:
-    """Do the same as :func:`one_thread`, also for the random numbers of Python and NumPy, and silence the libraries."""
+    """Work like :func:`one_thread`, also for the random numbers of Python and NumPy, and silence the libraries."""
     python_state, numpy_state = random.getstate(), np.random.get_state()
     environment, verbosity = dict(os.environ), logging.get_verbosity()
     logging.set_verbosity_error()
