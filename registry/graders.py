@@ -92,8 +92,8 @@ class LetterGrader(_EachAnswer):
 class FunctionGrader(Grader):
     """A function of yours, ``function(question, answer, reference) -> bool``, called with three texts.
 
-    `answer` is None if no answer was read. Where the function raises an error, the solution counts as wrong and is
-    counted apart.
+    `answer` is None if no answer was read. If the function raises an error, the solution is wrong, with the verdict
+    `failed`.
     """
 
     function: str
@@ -142,8 +142,8 @@ _TEMPLATE = (
 class JudgeGrader(Grader):
     """A language model that is asked whether an answer means the same as the reference.
 
-    The probability of Yes against No is stored. From 0.5 on, an answer is correct. Where no answer was read, nothing is
-    asked, and where the model cannot read a text, the judge has failed.
+    The probability of Yes against No is stored. From 0.5 on, an answer is correct. Solutions without an answer are not
+    judged. If a text is too long for the model, the verdict is `failed`.
     """
 
     runs_model = True
@@ -154,7 +154,7 @@ class JudgeGrader(Grader):
     template: str = _TEMPLATE
     """The prompt, as Jinja text with `question` (the problem with its reference) and `solution` (the answer)."""
     undecided_only: bool = False
-    """Whether it is asked only where the first grader could not decide."""
+    """Whether it judges only answers on which the first grader could not decide."""
 
     @property
     def checkpoints(self) -> tuple[str, ...]:

@@ -24,7 +24,7 @@ def printable(text: str) -> str:
 
 
 def meant(name: str, names: Iterable[str], otherwise: str) -> str:
-    """Return the question if the closest of the known names is meant; another text if none is close."""
+    """Return a question that suggests the closest known name, or another text if none is close."""
     close = difflib.get_close_matches(name, sorted(names), n=1)
     return f"Did you mean '{close[0]}'?" if close else otherwise
 
@@ -64,7 +64,7 @@ def causes_of(error: BaseException, suppressed: bool = False) -> Iterator[BaseEx
 
 @contextmanager
 def reading(what: str, advice: str = "", kind: type[PrmcalError] = DataError) -> Iterator[None]:
-    """Turn any error of the block into an error that says what cannot be read, why, and what to do.
+    """Turn any error of the block into a DataError with what cannot be read, the reason, and advice.
 
     `what` is the beginning of the message, such as "The rewards r.npy cannot be read" or "own.jsonl, line 3", and
     `advice` a sentence. The error is of the class `kind`. Errors of prmcal itself are raised as they are.
@@ -78,7 +78,7 @@ def reading(what: str, advice: str = "", kind: type[PrmcalError] = DataError) ->
 
 
 def refuse_pointer(path: Path, content: bytes) -> None:
-    """Raise a DataError if the content of a file, or its beginning, says that it is a pointer of Git LFS."""
+    """Raise a DataError if the content of a file, or its beginning, is a pointer of Git LFS."""
     if content.startswith(LFS_POINTER):
         raise DataError(f"{path} is a pointer of Git LFS and not the file itself. Fetch it with: git lfs pull")
 

@@ -1,7 +1,7 @@
-"""Plugins behind a network: failures that may pass, and how a server is asked again.
+"""Plugins behind a network: failures that may pass, and repeated calls.
 
-The harness calls every LLM and PRM through :func:`patiently`. So a plugin that raises because of its network is asked
-again, with pauses, before its cells fail. A plugin that sends many requests in one call uses
+The harness calls every LLM and PRM through :func:`patiently`. So the call of a plugin that raises because of its
+network is repeated, with pauses, before its cells fail. A plugin that sends many requests in one call uses
 :class:`prmcal.registry.served.ServerClient`, so that only the request that failed is sent again.
 """
 
@@ -27,7 +27,7 @@ T = TypeVar("T")
 DEFAULT_PATIENCE = 300.0
 """Seconds: long enough for a server to restart and to load its model."""
 LOGGER = "prmcal.network"
-"""The logger that says that a server is asked again. Its lines are in the log of the run."""
+"""The logger of repeated requests. Its lines are in the log of the run."""
 FIRST_PAUSE = 1.0
 """Seconds before the second attempt, half of them at random. The pause doubles for each further attempt."""
 _LONGEST_PAUSE = 60.0
@@ -75,9 +75,9 @@ _quiet_until: dict[str, float] = {}
 
 
 class IncompleteReplyError(Exception):
-    """A server gave another reply than it should: `text` says what was wrong. Another attempt may succeed.
+    """A server gave a wrong reply: `text` is the reason. Another attempt may succeed.
 
-    `response` is the reply, with a ``status_code`` and ``headers``, if its status says that it is an error.
+    `response` is the reply, with a ``status_code`` and ``headers``, if its status is an error.
     """
 
     def __init__(self, text: str, response: Any = None) -> None:
@@ -86,7 +86,7 @@ class IncompleteReplyError(Exception):
 
 
 class NetworkFailure(NamedTuple):
-    """A failure that may pass: its likely cause in words, and the seconds that the server asks to wait, or 0."""
+    """A failure that may pass: its likely cause in words, and the pause that the server asks for, in seconds, or 0."""
 
     cause: str
     wait: float = 0.0
@@ -164,7 +164,7 @@ def policy(whom: str, seconds: float, key: str) -> dict[str, Any]:
 
 
 def patiently(plugin: Any, call: Callable[[], T]) -> T:
-    """Return the result of a call of a plugin, which is repeated while its network fails.
+    """Call a plugin, again while its network fails, and return the result.
 
     Raises a NoAnswerError if the network fails for longer than the plugin's `patience`.
     """
@@ -177,7 +177,7 @@ def patiently(plugin: Any, call: Callable[[], T]) -> T:
 
 
 def answered(key: str) -> None:
-    """Note that a server answers, so that it is asked again when it fails the next time."""
+    """Note that a server answers, so that requests are repeated when it fails the next time."""
     _gone.discard(key)
 
 
@@ -212,7 +212,7 @@ def _cause(error: BaseException) -> str:
 
 
 def _retry_after(place: Any) -> float:
-    """Return the seconds that a server asks to wait, from a number or a date; 0 if it does not say."""
+    """Return the seconds of a server's ``Retry-After``, which is a number or a date; 0 without it."""
     headers = getattr(place, "headers", None)
     text: Any = headers.get("Retry-After") if headers is not None else None
     with suppress(ValueError, TypeError):

@@ -202,15 +202,15 @@ llm, prm, calibrator, dataset = llms.register, prms.register, calibrators.regist
 strategy, metric, grader = strategies.register, metrics.register, graders.register
 
 _CONTENT = "__prmcal_content__"
-"""The name under which the module of a plugin file keeps the hashes of the local files that it was loaded from."""
+"""The attribute of a plugin file's module with the hashes of the local files that it was loaded from."""
 
 
 def load_plugin_file(path: Path, named: bool = True) -> None:
     """Execute a Python file, so that its decorators register plugins.
 
-    The same file is executed only once. If it or a local module that it imports was edited since, all of them
-    are forgotten and executed again. A file that the user has not `named`, since it stands in the record of a run, is
-    executed only if a user of this machine has named one with the same content before.
+    The same file is executed only once. If the file or a local module that it imports was edited since, all are
+    forgotten and executed again. A file that stands in the record of a run, and was not `named` by the user, is
+    executed only if a user of this machine has named a file with the same content before.
 
     Raises an InvalidPluginError if the file does not exist, raises while it is loaded, imports a local module that is
     not valid Python, or was never named. Raises a DuplicatePluginError if it registers a name that is taken.
@@ -284,8 +284,8 @@ def _forget(files: Collection[Path]) -> None:
 def plugin_entry(parameter: str, value: str | Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     """Return the name and the arguments of a plugin that an argument of another plugin names.
 
-    `parameter` is the name of that argument, for the error message. What is given is the registered name, or
-    ``{"plugin": name, "arguments": {...}}``. Raises a ValueError if it is neither.
+    `parameter` is the name of that argument, for the error message. The value is the registered name, or ``{"plugin":
+    name, "arguments": {...}}``. Raises a ValueError for other values.
     """
     entry: Mapping[str, Any] = {"plugin": value} if isinstance(value, str) else value
     name, arguments = entry.get("plugin"), entry.get("arguments", {})

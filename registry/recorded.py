@@ -32,7 +32,7 @@ from prmcal.registry.splitting import BLANK_LINE, Splitting, StepSplitting, spli
 from prmcal.steps import Step, join_steps
 
 _READING = ("path", "solutions", "skip_bad_rows", "fields", "only", "answers", "correct_from", "logits")
-"""Arguments that say how a recording is read, and where its answers stand."""
+"""Arguments for reading a recording, and for the places of its answers."""
 
 
 @dataclass(eq=False)
@@ -40,7 +40,7 @@ class _Recorded(Plugin):
     """A plugin that reads solutions from files."""
 
     path: str | list[str]
-    """The file, or several ones: see the page "Use recorded data". The last one may have the scores of the others."""
+    """The file or files: see the page "Use recorded data". The last of several may have the scores of the others."""
     solutions: str = "solutions"
     """The field with a question's solutions. Without such a field, it is found by its name."""
     splitting: Splitting = BLANK_LINE
@@ -74,7 +74,7 @@ class _Recorded(Plugin):
     def identity(self) -> dict[str, Any]:
         """Return the identity, with a hash of the content of the recording in place of the arguments that read it.
 
-        Reference answers in the same file do not change it. If the recording cannot be read, its bytes stand for it.
+        Reference answers in the same file do not change it. If the recording cannot be read, the hash is of its bytes.
         """
         identity = super().identity()
         arguments = {name: value for name, value in identity["arguments"].items() if name not in _READING}
@@ -99,15 +99,15 @@ class RecordedLLM(_Recorded, LLM):
     """Replay the recorded completions of a policy, in their order.
 
     The completions of the bare question are the recorded solutions. The completions of another prefix are those
-    recorded for it. If there are none, they are the rest of every solution that begins with the prefix. The completion
-    of a whole solution is empty. Sampling and seed are ignored, since the recording has fixed them.
+    recorded for it. If there are none, the rest of every solution that begins with the prefix counts. The completion of
+    a whole solution is empty. Sampling and seed are ignored, since the recording has fixed them.
 
     If the recording says which solutions are right, in the field `correct` or in one that `fields` names, nothing is
     graded. Without answers in the file, other known fields are read as well, such as `is_correct` or `passed`.
 
     Notes
     -----
-    A call does not know which trajectories of a question to draw. So a shard of the grid must contain all of them: set
+    A call always begins with the first trajectory of a question. So a shard of the grid must contain all of them: set
     ``shards.trajectories`` to at least ``scaling.samples``, ``calibration.trajectories`` and the numbers of follow-ups.
     """
 
@@ -118,9 +118,9 @@ class RecordedLLM(_Recorded, LLM):
     """Replay each solution as a single step, without its blank lines. Use it for outcome rewards, which exist only for
     whole solutions. No follow-ups of shorter prefixes are then needed."""
     answers: Answers | None = None
-    """Where the answers stand, as in the data set `jsonl`. By default the data set says it."""
+    """Where the answers stand, as in the data set `jsonl`. By default the data set decides."""
     correct_from: float | None = None
-    """The share from which on a solution counts as right, if the recording has shares or rewards."""
+    """The smallest share of a right solution, if the recording has shares or rewards."""
 
     def problems(self, solution_counts: Mapping[str, int]) -> list[PrmcalError]:
         """Return also the error of the first question that the recording lacks, or has too few completions of."""
@@ -205,11 +205,11 @@ class RecordedPRM(_Recorded, PRM):
     version = "3"
 
     logits: str = "logits"
-    """The field with the scores. Each solution has one number, or a list with one number for each of its T+1 prefixes,
-    or for each of its T steps, if the bare question has none. A prefix with null has no score. Without such a field, it
-    is found by its name, such as `scores`."""
+    """The field with the scores. Each solution has one number, or a list with T+1 numbers for its prefixes, or with T
+    numbers for its steps if the bare question has none. A prefix with null has no score. Without such a field, it is
+    found by its name, such as `scores`."""
     scale: Literal["logit", "probability"] | None = None
-    """Meaning of the scores: log-odds of success (the default), or probabilities. It must be given if all scores lie in
+    """Meaning of the scores: log-odds of success (the default), or probabilities. It is required if all scores lie in
     [0, 1], as probabilities do."""
     _scores: dict[str, dict[str, float]] = field(init=False, repr=False, default_factory=dict)
 

@@ -70,10 +70,9 @@ class ServerClient:
     ) -> list[T]:
         """Send requests, which are JSON bodies, and return the results of `read`, in the order of the requests.
 
-        `read` is called with a reply of status 200, or a refusal that is understood, and its request. If it raises
-        IncompleteReplyError, the request is sent again. Raises a NoAnswerError if a request fails for longer than the
-        patience. The other requests are cancelled. Raises a PluginFailedError if the server refuses a request, or the
-        key is not set.
+        `read` gets a reply of status 200, or a known refusal, and its request. If it raises IncompleteReplyError, the
+        request is sent again. Raises a NoAnswerError if a request fails for longer than the patience. The other
+        requests are cancelled. Raises a PluginFailedError if the server refuses a request, or the key is not set.
         """
         replies = self._ask(requests, read)
         try:
@@ -136,7 +135,7 @@ class ServerClient:
     async def _post(
         self, client: "httpx2.AsyncClient", key: str | None, request: Mapping[str, Any]
     ) -> "httpx2.Response":
-        """Return the reply to a request, without the key. The time limit is that of the whole reply."""
+        """Return the reply to a request, without the key. The time limit is for the whole reply."""
         import httpx2
 
         plugin = self.plugin
@@ -213,10 +212,10 @@ class Served(Plugin):
 
     @abstractmethod
     def probe(self, question: str) -> None:
-        """Raise the error of a request about a bare question, by the client's `probe`."""
+        """Send a request about a bare question by the client's `probe`, and raise its error."""
 
     def problems(self, solution_counts: Mapping[str, int]) -> list[PrmcalError]:
-        """Return also why a tokenizer cannot be loaded, or the server does not answer about a bare question."""
+        """Also return problems: a tokenizer cannot be loaded, or the server does not answer for a bare question."""
         problems = super().problems(solution_counts)
         for checkpoint in self.checkpoints:
             problems += tokenizer_problems(checkpoint)

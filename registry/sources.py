@@ -3,8 +3,8 @@
 The hash of the source code is part of the job keys. The whole file of a plugin counts, with all local modules that it
 imports directly or through others. Comments, docstrings, the layout and ``if __name__ == "__main__"`` do not count. A
 package that is installed counts with its name and version. A module is local if it belongs neither to Python nor to an
-installed package. A package that is installed as editable is local. Two things are not seen: modules whose names are
-put together when the program runs, and files that are not Python.
+installed package. A package that is installed as editable is local. Modules whose names are computed at run time, and
+files that are not Python, do not count.
 
 The arguments of the constructor are validated by its annotations. An annotation gives the type of an argument and,
 through pydantic, its range: ``Annotated[int, Field(ge=1)]``. A `description` in the ``Field`` replaces what the error
@@ -51,8 +51,8 @@ class _Module(NamedTuple):
 def source_hash(code: type | Callable[..., Any]) -> str:
     """Hash the code of a class or a function outside prmcal, with its imports. Return 16 hexadecimal digits.
 
-    They do not depend on the place of the files. Raises an InvalidPluginError if it is not in a file, or a local module
-    is not valid Python.
+    The hashes do not depend on the folder of the files. Raises an InvalidPluginError if it is not in a file, or a local
+    module is not valid Python.
     """
     modules = _modules_of(code)
     local = [module for module in modules if not _distribution(module)]
@@ -177,7 +177,7 @@ def _names(node: ast.AST) -> list[str]:
 
 
 class _Undocumented(ast.NodeTransformer):
-    """Remove docstrings and all other strings that are statements, and what runs in scripts only."""
+    """Remove docstrings and all other strings that are statements, and code that runs in scripts only."""
 
     def visit_Expr(self, node: ast.Expr) -> ast.Expr | None:
         is_text = isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
@@ -227,7 +227,7 @@ def _texts_below_fields(cls: type) -> dict[str, str]:
 
 
 def validate_arguments(model: type[BaseModel], plugin: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Validate arguments by the model of :func:`arguments_model`, and fill in the defaults of those that are not given.
+    """Validate arguments by the model of :func:`arguments_model`, and fill in defaults.
 
     The result has every argument, in the order of the constructor. `plugin` is named in error messages, such as
     "calibrator 'histogram'". Raises an InvalidArgumentsError if an argument is unknown, is missing, or has a wrong type

@@ -64,7 +64,7 @@ class StepSplitting(BaseModel):
 
     @property
     def changes_texts(self) -> bool:
-        """True if a text can get other steps than those between its blank lines."""
+        """True if steps can end elsewhere than at blank lines."""
         return self.rule != BLANK_LINE or self.least_tokens is not None or self.most_tokens is not None
 
     def identity(self) -> dict[str, Any]:
@@ -99,7 +99,7 @@ _ENDS = {BLANK_LINE: BLANK_LINES, "lines": ENDS_OF_LINES, "sentences": re.compil
 def split_text(text: str, splitting: StepSplitting, thinking: bool, count: Count) -> tuple[Step, ...]:
     """Split a text into steps, which hold all that was sampled.
 
-    `thinking` is whether the text begins inside a thought, and `count` returns the number of tokens of a text.
+    `thinking` is true if the text begins inside a thought, and `count` returns the number of tokens of a text.
     """
     steps = steps_of(_pieces(text, thinking, splitting))
     if splitting.least_tokens is not None:
@@ -140,13 +140,13 @@ def _pieces(text: str, thinking: bool, splitting: StepSplitting) -> list[str]:
 
 @cache
 def _before_marker(markers: tuple[str, ...]) -> re.Pattern[str]:
-    """A pattern of the white space between a sentence and another one that begins with a marker."""
+    """A pattern of the white space between a sentence and a next one that begins with a marker."""
     words = "|".join(map(re.escape, sorted(markers, key=len, reverse=True)))
     return re.compile(rf"(?:{_SENTENCE_END})(?=(?:{words})(?!\w))")
 
 
 def _joined(steps: Iterable[Step], least: int, count: Count) -> Iterator[str]:
-    """Join every step that is too short to the next one. The last one has none and can be short."""
+    """Join every step that is too short to the next one. The last step has no next one and can be short."""
     buffer = ""
     for step in steps:
         buffer += step.sampled
@@ -157,7 +157,7 @@ def _joined(steps: Iterable[Step], least: int, count: Count) -> Iterator[str]:
 
 
 def _cut(step: Step, most_tokens: int, count: Count) -> Iterator[str]:
-    """Cut a step that is too long. A sentence that is too long alone stays whole."""
+    """Cut a step that is too long. A single sentence that is too long stays whole."""
     if count(step) <= most_tokens:
         yield step.sampled
         return

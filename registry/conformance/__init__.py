@@ -1,4 +1,4 @@
-"""Conformance checks, with which authors can test that a plugin keeps its contract. The contracts are in `contracts`.
+"""Conformance checks: authors test with them that a plugin keeps its contract. The contracts are in `contracts`.
 
     from prmcal.registry.conformance import parametrize_with_checks
 
@@ -81,8 +81,8 @@ def _checks_of(plugin_: Plugin) -> tuple[tuple[Check, ...], tuple[Check, ...]]:
 def run_checks(plugin_: Plugin) -> list[CheckResult]:
     """Run every check for a plugin that is not fitted, even after a failure. The results have a fixed order.
 
-    The plugin is not changed. If what the class declares is wrong, the other checks are skipped, since they would fail
-    for reasons that mislead.
+    The plugin is not changed. If a declaration of the class is wrong, the other checks are skipped, since they would
+    fail for misleading reasons.
     """
     declarations, further_checks = _checks_of(plugin_)
     results = [_run(check, plugin_) for check in declarations]

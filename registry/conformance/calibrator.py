@@ -73,7 +73,7 @@ def extremes(plugin: Calibrator) -> Any:
 
 
 def joined(before: Any, after: Any) -> Any:
-    """Return the prefixes of both, one after the other."""
+    """Return the prefixes of both features, one after the other."""
     if isinstance(before, HiddenStates):
         return HiddenStates.concatenate([before, after])
     if isinstance(before, ScoredPrefixes):
@@ -143,7 +143,7 @@ def fitted_to(plugin: Calibrator, data: CalibrationData) -> Calibrator:
 
 
 def fit_to(plugin: Calibrator, data: CalibrationData) -> Calibrator:
-    """Fit, and check what every fit must do: return self, and leave the arguments alone."""
+    """Fit, and check that the fit returns self and does not change its arguments."""
     grouping: dict[str, Any] = {"questions": data.questions} if plugin.grouped else {}
     before = dict(vars(plugin))
     returned = plugin.fit(data.features, data.k, data.n, **grouping)
@@ -163,7 +163,7 @@ def predicted_by(fitted: Calibrator, features: Any, levels: Sequence[float] | No
 
 
 def predicted_twice_by(fitted: Calibrator, features: Any) -> Floats:
-    """Predictions, after a check that they are the same each time."""
+    """Predictions, after a check that they do not change between calls."""
     rewards, rewards_again = predicted_by(fitted, features), predicted_by(fitted, features)
     expect(np.array_equal(rewards, rewards_again), "predict() must return the")
     return rewards

@@ -16,7 +16,7 @@ _ROUNDING = 1e-9
 def _rows(seed: int = 0, levels: bool = True) -> metric.PrefixRows:
     """Prefixes of some questions, a few of them terminal, with rewards at three levels or at the median only.
 
-    The next metric reads them too, so a metric that writes to them raises an error.
+    All metrics read these rows, so a metric that writes to them raises an error.
     """
     random = np.random.default_rng(seed)
     question = np.repeat(np.arange(_QUESTIONS), random.integers(2, 9, _QUESTIONS))

@@ -34,7 +34,7 @@ def _arrays(seed: int = 0) -> dict[str, NDArray[Any]]:
 
 
 def _step_scores(scores: Floats, bare: Floats, random: np.random.Generator) -> Floats:
-    """Scores of trajectories of 1 to 4 steps, whose last one is that of the whole trajectory."""
+    """Scores of trajectories of 1 to 4 steps. The last score belongs to the whole trajectory."""
     steps = np.round(random.normal(scores[..., None], 1.0, (*scores.shape, _STEPS + 1)), 1)
     steps[..., 0] = bare[:, None]
     last_step = random.integers(1, _STEPS + 1, scores.shape)[..., None]
@@ -43,7 +43,7 @@ def _step_scores(scores: Floats, bare: Floats, random: np.random.Generator) -> F
 
 
 def _pool(plugin: PoolStrategy, arrays: dict[str, NDArray[Any]]) -> Pool:
-    """A pool with only the declared arrays. The next strategy reads it too, so none may write to it."""
+    """A pool with only the declared arrays. The next strategy reads the pool too, so none may write to it."""
     for values in arrays.values():
         values.flags.writeable = False
     declared: dict[str, Any] = {name: arrays[name] for name in READS if name in plugin.reads}

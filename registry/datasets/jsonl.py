@@ -38,10 +38,10 @@ def questions_of(
 ) -> list[Question]:
     """Convert records of :func:`read_records` to questions.
 
-    `source` is that of the records, for error messages. `check` raises ValueError if a question cannot belong to the
-    data set, and `skip` is as in :func:`good_records`. With `solved`, they come from solutions that are known to be
-    right or wrong, and need no answers. Raises a DataError if there are no records, or some are invalid or have an id
-    that occurs before.
+    `source` names the file of the records in error messages. `check` raises ValueError if a question cannot belong to
+    the data set, and `skip` is as in :func:`good_records`. With `solved`, questions need no answers, because verdicts
+    on their solutions are known. Raises a DataError if there are no records, or some are invalid or have an id that
+    occurs before.
     """
     first_seen: dict[str, str] = {}
 
@@ -140,7 +140,7 @@ def _fields(record: Mapping[str, Any]) -> str:
 
 
 def _of_solutions(records: list[Record], source: str, fields: Fields, skip: bool) -> tuple[list[Record], bool]:
-    """Return one record for each question, and whether the file says which of its solutions are right.
+    """Return one record for each question, and whether the file has verdicts on its solutions.
 
     Records without solutions are returned as they are.
     """
@@ -166,17 +166,16 @@ class JsonlDataset(Dataset):
 
     A line has the fields `question` (or `problem`) and `answer` (one, or a list of accepted ones). Optional fields are
     `id` (or `unique_id`, by default the line's number), `level` (a number or a word), `subject` and `options` (or
-    `choices`, those of a multiple-choice question, for the grader `letter`). Other fields are ignored, and empty lines
-    are skipped. Files that end in .json (a list of such objects) or .parquet are read too.
-    Field names of published files also work: `final_answer`, `ground_truth` or the box in `solution` for `answer`, and
-    `type` for `subject`.
+    `choices`, of a multiple-choice question, for the grader `letter`). Other fields are ignored, and empty lines are
+    skipped. Files that end in .json (a list of such objects) or .parquet are read too. Field names of published files
+    also work: `final_answer`, `ground_truth` or the box in `solution` for `answer`, and `type` for `subject`.
 
-    The files of the LLM `recorded` are read too, each question once. If they say which solutions are right, no answers
+    The files of the LLM `recorded` are read too, each question once. If the rows have verdicts on solutions, no answers
     are needed.
     """
 
     path: str | list[str]
-    """The file of the test split, or several ones as in the LLM `recorded`."""
+    """The file or files of the test split, as in the LLM `recorded`."""
     calibration: str | None = None
     """The file of the calibration split. Without it and `calibration_share` there is only a test split."""
     calibration_share: Share | None = None

@@ -127,7 +127,7 @@ class AIME24(_AIME):
 class AIME25(_AIME):
     """AIME 2025, I and II: 30 problems whose answers are integers from 0 to 999.
 
-    They come from opencompass/AIME2025, which the paper names: first those of AIME I, then those of AIME II.
+    The source is opencompass/AIME2025, as in the paper: first AIME I, then AIME II.
     """
 
     citation = "Mathematical Association of America (2025)"
@@ -157,7 +157,7 @@ class AIME2425(Dataset):
         return first_questions(questions, count, "The test split of 'aime24-25'")
 
     def absent_size(self, split: str) -> int | None:
-        """Return the total of both years if one of them has to be downloaded from the hub, else None."""
+        """Return the number of questions of both years if one must be downloaded from the hub, else None."""
         sizes = [dataset.absent_size(split) for dataset in self._years.values()]
         return None if sizes == [None, None] else sum(dataset.size for dataset in self._years.values())
 
@@ -179,10 +179,10 @@ class MathCalibration(_PublishedDataset):
     size = _TRAINING_PROBLEMS // _EVERY
 
     path: str | None = None
-    """A file of all 7,500 problems (.jsonl, .json or .parquet). By default they come from EleutherAI/hendrycks_math,
-    subject by subject in alphabetical order, as in the authors' code since the original data set,
-    hendrycks/competition_math, is no longer on the hub. Files differ in the order of problems, and therefore in every
-    15th problem."""
+    """A file of all 7,500 problems (.jsonl, .json or .parquet). By default the problems come from
+    EleutherAI/hendrycks_math, subject by subject in alphabetical order, as in the authors' code since the original data
+    set, hendrycks/competition_math, is no longer on the hub. Files differ in the order of problems, and therefore in
+    every 15th problem."""
 
     def _questions(self, records: list[Record], source: str) -> list[Question]:
         if len(records) != _TRAINING_PROBLEMS:
@@ -194,7 +194,7 @@ class MathCalibration(_PublishedDataset):
 
 
 def _without_degrees(answer: str) -> str:
-    """Remove the sign of degrees, which one answer of opencompass/AIME2025 has."""
+    """Remove the sign of degrees from an answer: one answer of opencompass/AIME2025 has it."""
     return _DEGREES.sub("", answer.rstrip()).rstrip()
 
 

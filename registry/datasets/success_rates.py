@@ -29,7 +29,7 @@ _MOST_FOLLOW_UPS = 1_000_000
 class PublishedLLM(LLM):
     """The LLM of published trajectories, such as those of `success-rates`. It is not loaded and generates nothing.
 
-    Its name in the grid is the one under which the data set has its files.
+    The data set has its files under the name of this LLM in the grid.
     """
 
     def generate(self, prefixes: Sequence[Prefix], n: int, sampling: Sampling, seed: int) -> list[list[Completion]]:
@@ -46,7 +46,7 @@ class FollowedUp:
 
     steps: tuple[str, ...]
     counts: Mapping[int, tuple[int, int]]
-    """k successes of n follow-ups for each prefix that was followed up, by its number of steps t."""
+    """k successes of n follow-ups for each prefix with follow-ups, by its number of steps t."""
 
 
 @dataclass(eq=False)
@@ -90,7 +90,7 @@ class SuccessRates(Dataset):
         return {**super().identity(), "arguments": {}, "files": {llm: self.content(llm) for llm in self.files}}
 
     def content(self, llm: str) -> list[str]:
-        """Return what identifies the data of an LLM: its name, which selects rows, and the hashes of its files here."""
+        """Return the identity of the data of an LLM: its name, which selects rows, and the hashes of its files here."""
         return [llm, *(file_hash(path) if is_file(path) else "absent" for path in self._paths(llm))]
 
     def questions(self, split: str, count: int | None = None) -> list[Question]:
@@ -110,8 +110,8 @@ class SuccessRates(Dataset):
     def trajectories(self, llm: str, follow_ups: int, split: str = "calibration") -> Mapping[str, Sequence[FollowedUp]]:
         """Return the trajectories of an LLM, given by its name in the grid, by the text of their question.
 
-        `follow_ups` is how many a prefix had, if the data does not say. Raises a DataError if there are no trajectories
-        of this LLM, or the data is invalid.
+        `follow_ups` is the number of follow-ups of a prefix, if the data does not have it. Raises a DataError if there
+        are no trajectories of this LLM, or the data is invalid.
         """
         if llm not in self.files:
             raise DataError(
@@ -206,7 +206,7 @@ def _rows(paths: tuple[str, ...], llm: str, split: str) -> list[_Row]:
 
 
 def _of_solutions(records: Sequence[Record], path: str) -> Iterator[_Row]:
-    """Yield the prefixes with rates of another published format, such as those of openr and Math-Shepherd."""
+    """Yield the prefixes with rates of another published format, such as openr's or Math-Shepherd's."""
     for number, solution in enumerate(solutions_of(records, path, Fields())[0]):
         steps, rates = tuple(map(as_one_step, solution.get("steps") or ())), solution.get("rates") or ()
         for count, rate in enumerate(rates, start=len(steps) + 1 - len(rates)):

@@ -26,7 +26,7 @@ def exact_number(text: str) -> Fraction | None:
 
 
 def with_decimal_comma(text: str) -> Fraction | None:
-    """Return the value of a number such as 1.234,5, where the comma stands before the decimals, else None."""
+    """Return the value of a number such as 1.234,5, with a comma before the decimals, else None."""
     matches = PATTERNS["decimal comma"].fullmatch(text)
     return Fraction(text.replace(".", "").replace(",", ".")) if matches else None
 

@@ -12,10 +12,10 @@ from prmcal.steps import behind_thought, without_marks
 BOXED = "boxed"
 WAYS = ("boxed", "phrase", "hashes", "last number", "whole")
 MARKED = ("boxed", "hashes", "phrase")
-"""The default for texts of unknown habits, in this order: ways that no other text looks like."""
+"""The default for texts of unknown form, in this order: ways that match no other text."""
 
 _OPEN = ("last number", "whole")
-"""Ways with which every text has an answer, also one that is not finished."""
+"""Ways that find an answer in every text, even in an unfinished one."""
 
 
 def _checked(answers: Any) -> Any:
@@ -96,7 +96,7 @@ def extract_answer(trajectory: str) -> str | None:
 def without_working(reference: str) -> str:
     """Return the answer of a worked solution: in its last box, or behind #### or A: in its last line, as in GSM8K.
 
-    Any other reference is returned as it is.
+    Other references are returned unchanged.
     """
     working, _, last_line = reference.rstrip().rpartition("\n")
     _, separator, answer = last_line.partition("A:" if working and last_line.startswith("A:") else "####")
@@ -180,7 +180,7 @@ def _phrase(text: str, phrases: re.Pattern[str] = _PHRASE) -> str | None:
 
 
 def _hashes(text: str) -> str | None:
-    """Return what follows the last ####. A heading in the midst of a text has words, and an answer has none there."""
+    """Return what follows the last ####. A heading in the midst of a text has words, but an answer there has none."""
     *earlier_lines, last_line = [line for line in text.rstrip().splitlines() if line.strip()] or [""]
     for line, is_last in [(last_line, True), *((line, False) for line in reversed(earlier_lines))]:
         answer = line.rpartition("####")[2].strip(_AROUND + "#") if "####" in line else ""

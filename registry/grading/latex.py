@@ -25,7 +25,7 @@ _BASES = TABLES["words"]["bases"].split()
 
 @dataclass(frozen=True)
 class Spelled:
-    """An answer in one spelling: the name before the equality sign, the value, and what stands beside it."""
+    """An answer in one spelling: the name before the equality sign, the value, and the words beside it."""
 
     name: str
     text: str
@@ -84,7 +84,7 @@ def _number_in_base(text: str, words: Words) -> tuple[str, Words, int]:
 
 
 def _in_mathematics(text: str) -> str:
-    """Return a whole answer in words as mathematics; empty if it is none."""
+    """Return a whole answer in words as mathematics, or an empty text."""
     return next((value for value, pattern in _WHOLE.items() if pattern.fullmatch(text)), "")
 
 
@@ -225,7 +225,7 @@ def _names(text: str) -> set[str]:
 
 
 def _renamed(answer: Spelled, reference: Spelled) -> str:
-    """Return the value of the answer with the reference's name of the parameter, if one declares it, as in k in Z."""
+    """Return the value of the answer with the reference's name for a declared parameter, as in k in Z."""
     answer_names, reference_names = _names(answer.text), _names(reference.text)
     old_names, new_names = answer_names - reference_names, reference_names - answer_names
     if len(old_names) == len(new_names) == 1 and {answer.parameter, reference.parameter} & (old_names | new_names):

@@ -30,7 +30,7 @@ class SymbolicComparer:
     `seconds` limits the processor time of one comparison. Time in which the process does not run does not count, so
     that verdicts do not depend on other load on the machine. `megabytes` limits the address space of the comparing
     process, in MiB. `patience` is the time in seconds to wait for a comparing process that neither answers nor reaches
-    its limits. After this time, a new process is asked twice more, with four times the patience each.
+    its limits. After this time, two more processes try, each with four times the patience of the one before.
 
     The program (``worker.py``) imports math-verify once and forks the comparing process. A fork that exceeds its limits
     is replaced within milliseconds.

@@ -97,7 +97,7 @@ def _grade_integer(answer: str, reference: str) -> Verdict:
 
 
 def any_of(answers: Sequence[str]) -> str:
-    """Return the reference of a question with these accepted answers: the only one, or a JSON list."""
+    """Return the reference for accepted answers: the only answer, or a JSON list."""
     return answers[0] if len(answers) == 1 else json.dumps(answers, ensure_ascii=False)
 
 

@@ -50,8 +50,8 @@ class _Structure:
     """Elements, and their kind.
 
     The kinds are ``list`` (bare or in braces), ``values`` (of names, such as ``x = 1, y = 2``), ``union``,
-    ``matrix RxC`` and the pairs of brackets. Values stay in the order in which they are written,
-    except that those of the names x, y and z are sorted by name.
+    ``matrix RxC`` and the pairs of brackets. Values stay in their written order, except that the values of the names x,
+    y and z are sorted by name.
     """
 
     kind: str

@@ -1,6 +1,6 @@
 """The words behind a number: units, sizes such as dozen, words that change nothing, and words that invert a value.
 
-Units say what a number measures, so that 3 hours are 180 minutes, and 20 cm^2 are not 20 cm^5.
+By their units, 3 hours are 180 minutes, and 20 cm^2 are not 20 cm^5.
 """
 
 import re
@@ -59,7 +59,7 @@ TURNING = frozenset(TABLES["words"]["turning"].split())
 
 
 def words_of(text: str) -> Words:
-    """Return what words such as "square cm", "miles per hour", "dozen eggs" or "km east" say."""
+    """Return the unit, size and direction of words such as "square cm", "miles per hour", "dozen eggs" or "km east"."""
     powers, size, factor = Counter[str](), Fraction(1), Fraction(1)
     unknown, harmless = list[str](), list[str]()
     sign, power, last_unit = 1, 1, ""

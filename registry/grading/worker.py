@@ -19,7 +19,7 @@ from typing import Any, NoReturn
 
 _ATTEMPTS = 3
 _MORE_PATIENCE = 4
-"""Each attempt waits this many times as long as the one before."""
+"""The patience of each attempt, divided by the patience of the one before."""
 
 _REFUSED = ("os.system", "os.exec", "os.posix_spawn", "os.fork", "subprocess.", "socket.", "ctypes.", "shutil.")
 
@@ -107,7 +107,7 @@ def _same_values(answer: Any, reference: Any) -> bool | None:
 
 
 def _as_set(relation: Any) -> Any:
-    """Return the numbers that satisfy an inequality in one name, so that |x| < 5 is the interval (-5, 5)."""
+    """Return the numbers that satisfy an inequality in one name: for |x| < 5, the interval (-5, 5)."""
     from sympy import Intersection, Union
     from sympy.core.relational import Equality, Relational
     from sympy.logic.boolalg import And, Or

@@ -40,13 +40,13 @@ _REASONING = ("reasoning", "reasoning_content")
 
 @dataclass(eq=False, kw_only=True)
 class ServedLLM(Served, LLM):
-    """The base of LLMs behind a server. A subclass says how a prefix is asked for, and where the text of a reply is."""
+    """The base of LLMs behind a server. A subclass defines the request for a prefix, and where a reply has its text."""
 
     deterministic = False
     refused = "Check 'model', and that max_tokens fits the context of the server."
 
     system_prompt: str | None = None
-    """The system message of the chat. With None, there is none, and the chat template decides."""
+    """The system message of the chat. With None, the chat template decides."""
     splitting: Splitting = BLANK_LINE
     """Where the steps of the texts end: ``blank-line``, ``lines``, ``sentences``, ``markers`` or ``after-think``. Or a
     mapping with `rule`, one of these, and the options `markers` (a list of words), `least_tokens` and `most_tokens`.
@@ -95,7 +95,7 @@ class ServedLLM(Served, LLM):
         self.client.probe(request, self._completion)
 
     def _neutral(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return the values with which a server adds nothing to the sampling, if it takes them. It is asked once."""
+        """Return the values that turn off a server's sampling, if the server takes them. It is asked once."""
         if self._takes_neutral is None:
             probe = {**request, "max_tokens": 1, **_NEUTRAL}
             try:
@@ -135,8 +135,8 @@ class ServedLLM(Served, LLM):
 def _finish_reason(choice: Mapping[str, Any], text: str, stops: bool) -> FinishReason:
     """The reason of a finished choice with a text. `stops` is whether the request has stop strings.
 
-    A server that does not say what stopped the LLM is taken to mean a stop string, unless the text is empty: a search
-    would ask again and again for a step that never comes.
+    If a server does not say what stopped the LLM, it counts as a stop string, unless the text is empty: a search would
+    ask again and again for a step that never comes.
     """
     if choice["finish_reason"] == "length":
         return "length"
@@ -152,22 +152,21 @@ def _finish_reason(choice: Mapping[str, Any], text: str, stops: bool) -> FinishR
 class OpenAILLM(prompts.Templated, ServedLLM):
     """A model on a server, with one completion per request and many requests in parallel.
 
-    The completions interface is used: its prompt is written here, by a chat template as in the LLM `transformers`. So
-    a prefix is continued in the same way on every server. For servers that have only chat completions, there is the
-    LLM `openai-chat`.
+    prmcal writes the prompt, by a chat template as in the LLM `transformers`, and uses the completions interface. So a
+    prefix is continued in the same way on every server. For servers that have only chat completions, there is the LLM
+    `openai-chat`.
 
     Notes
     -----
     Every completion has its own seed, a function of (seed, index of the prefix, index of the completion). So the first
-    8 of 64 completions are those of n = 8, if the texts of the server depend on the seed alone.
+    8 of 64 completions equal the 8 of n = 8, if the server's texts depend on the seed alone.
 
-    OpenAI's interface has one word for an end token and for a stop string. vLLM also returns ``stop_reason``, and
-    SGLang ``matched_stop``, which say which of the two it was. If a server returns neither, a completion that was not
-    cut off counts as ended at a stop string (``stop``) if the sampling has stop strings, and otherwise at the end
-    token.
+    OpenAI's interface has one word for an end token and for a stop string. vLLM's ``stop_reason`` and SGLang's
+    ``matched_stop`` distinguish them. If a server returns neither, a completion that was not cut off counts as ended at
+    a stop string (``stop``) if the sampling has stop strings, and otherwise at the end token.
 
     Servers have sampling of their own besides temperature and top_p, such as llama.cpp's top_k of 40. Values that turn
-    it off are sent to a server that takes them. The log of the run says whether it does.
+    it off are sent to a server that takes them. The log of the run says whether it takes them.
     """
 
     version = "3"
@@ -175,7 +174,7 @@ class OpenAILLM(prompts.Templated, ServedLLM):
 
     tokenizer: str | None = None
     """A checkpoint with the server's tokenizer: a folder, a hub id with or without ``@REVISION``, or ``nano:NAME``.
-    Prompts are then sent as token ids. Without it they are sent as text, to which most servers add the token for the
+    Prompts are then sent as token ids. Without it, prompts are sent as text, and most servers add the token for the
     beginning."""
     chat_template: str = NATIVE
     """The template that writes the prompt, as in the LLM `transformers`. The default, the tokenizer's own, needs a
@@ -230,10 +229,10 @@ class OpenAILLM(prompts.Templated, ServedLLM):
 def reply_text(message: Mapping[str, Any], so_far: str) -> str:
     """Return the text of a reply, with the thoughts of a reasoning LLM between ``<think>`` and ``</think>``.
 
-    A server that separates the two removes these tags. They are put back as the LLM wrote them, so that the text, cut
-    into steps, can be continued. The assistant's message has ``content``, and ``reasoning`` or ``reasoning_content``.
-    Each may be absent or null. If the text that it continues, `so_far`, ends within thoughts, they go on without
-    another ``<think>``.
+    Servers that separate thoughts and answer remove these tags. They are put back, so that the text, cut into steps,
+    can be continued. The assistant's message has ``content``, and ``reasoning`` or ``reasoning_content``. Each may be
+    absent or null. If the text that it continues, `so_far`, ends within thoughts, they go on without another
+    ``<think>``.
     """
     content = message.get("content") or ""
     thoughts = next((message[name] for name in _REASONING if message.get(name)), "")
@@ -250,13 +249,12 @@ class OpenAIChatLLM(ServedLLM):
     """A model behind chat completions, with one completion per request and many requests in parallel.
 
     The server writes the prompt with its own chat template, so no tokenizer is needed here. The steps of a prefix are
-    the beginning of the assistant's message, each followed by a blank line. `continues` says how the server is asked to
-    go on from there.
+    the beginning of the assistant's message, each followed by a blank line. `continues` names the fields that make the
+    server go on from there.
 
     Notes
     -----
-    Every completion has its own seed, as in the LLM `openai`, and reasons to stop are understood as there. DeepSeek and
-    others ignore seeds.
+    Seeds and reasons to stop are as in the LLM `openai`. DeepSeek and others ignore seeds.
 
     A server for reasoning models returns thoughts apart from the answer, in ``reasoning`` or ``reasoning_content``.
     They are put back in front of the answer, between ``<think>`` and ``</think>``.

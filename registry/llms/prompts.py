@@ -34,7 +34,7 @@ NATIVE = "native"
 _FOLDER = Path(__file__).with_name("templates")
 _PROBE = "What is 6 times 7?"
 _NAMED_TOKENS = {name: f"<{name}>" for name in ("bos_token", "eos_token", "pad_token", "unk_token")}
-"""Special tokens in the probe's prompt, which stand for those of a tokenizer that may not be on this machine."""
+"""Stand-ins in the probe's prompt for the special tokens of a tokenizer that may not be on this machine."""
 
 Example = Mapping[str, str]
 """A question with its solution, which a prompt shows before the question itself."""
@@ -73,7 +73,7 @@ def messages_of(
 
 @dataclass(frozen=True)
 class PromptFormat:
-    """How a prompt is written: by which template, and with which system prompt and examples."""
+    """The form of a prompt: its template, its system prompt and its examples."""
 
     chat_template: str = NATIVE
     """The name of a shipped template, the path of a file, or Jinja text; or ``native``, the tokenizer's own."""
@@ -87,9 +87,9 @@ class PromptFormat:
     def render(self, question: str, special_tokens: Mapping[str, Any]) -> str:
         """Write the prompt of a question with a template that is not the model's own.
 
-        It gets `messages`, as templates of transformers do, and the special tokens of the tokenizer, such as
-        ``bos_token``; those that are missing are empty. Raises an InvalidArgumentsError if there is no such template,
-        or it cannot be rendered.
+        The template gets `messages`, as in transformers, and the special tokens of the tokenizer, such as
+        ``bos_token``; missing ones are empty. Raises an InvalidArgumentsError if there is no such template, or it
+        cannot be rendered.
         """
         try:
             return compiled(_template_text(self.chat_template)).render(
@@ -148,9 +148,9 @@ class PromptFormat:
     def text(self, tokenizer: PreTrainedTokenizerBase | None, prefix: Prefix) -> str:
         """Return the prompt of a prefix. Its steps begin the assistant's turn, each followed by a blank line.
 
-        The special tokens of the tokenizer are those of the template. The model's own template needs one. Raises a
-        PluginFailedError or an InvalidArgumentsError if the template cannot write the prompt, or leaves out the
-        question or the system prompt.
+        The special tokens of the tokenizer are those of the template. The model's own template needs a tokenizer.
+        Raises a PluginFailedError or an InvalidArgumentsError if the template cannot write the prompt, or leaves out
+        the question or the system prompt.
         """
         if self.chat_template != NATIVE:
             special_tokens = {} if tokenizer is None else tokenizer.special_tokens_map
@@ -187,7 +187,7 @@ def _template_text(chat_template: str) -> str:
 def compiled(text: str, strict: bool = False) -> Template:
     """Compile a template as transformers does, but with the line end at its end.
 
-    A name that it is not given is empty, or an error if it is `strict`.
+    An unknown name is empty, or an error if `strict` is true.
     """
     from jinja2 import StrictUndefined, TemplateError, Undefined
     from jinja2.sandbox import ImmutableSandboxedEnvironment
@@ -211,7 +211,7 @@ def _quoted(text: str) -> str:
 
 
 def chat_tokenizer(checkpoint: str, chat_template: str) -> PreTrainedTokenizerBase:
-    """Load a tokenizer. Raises a PluginFailedError if it is to have a chat template of its own, and has none."""
+    """Load a tokenizer. Raises a PluginFailedError if its own chat template is needed and missing."""
     from prmcal.registry.models.pretrained import load_tokenizer
 
     tokenizer = load_tokenizer(checkpoint)
@@ -255,7 +255,7 @@ def room_for_completion(prefix: Prefix, prompt_tokens: int, sampling: Sampling, 
 def completion_seed(seed: int, prefix: int, completion: int) -> int:
     """Return the seed of one completion of a prefix, a number of 31 bits, which every engine accepts.
 
-    It depends on the three arguments alone, so the first 8 of 64 completions have the seeds of n = 8.
+    The seed depends only on the three arguments, so the first 8 of 64 completions have the seeds of n = 8.
     """
     # Two words for every seed. NumPy would use a varying number of words, so that different arguments could collide.
     sequence = np.random.SeedSequence([seed % _WORD, seed // _WORD % _WORD, prefix, completion])
@@ -329,11 +329,11 @@ class ChatLLM(Templated):
     """Type of the weights: ``auto`` (as saved; the LLM `transformers` takes ``float32`` on a CPU), ``float32``,
     ``bfloat16`` or ``float16``."""
     chat_template: str = NATIVE
-    """The template that writes the prompt: ``native`` (the tokenizer's own), a shipped one (``llama-3``,
-    ``llama-3-double-bos`` or ``qwen-2.5``), the path of a Jinja file, or Jinja text. A template gets `messages` and the
-    tokenizer's special tokens, as those of transformers do. If it asks for the date, it always gets 26 July 2024."""
+    """The template of the prompt: ``native`` (the tokenizer's own), a shipped one (``llama-3``, ``llama-3-double-bos``
+    or ``qwen-2.5``), the path of a Jinja file, or Jinja text. A template gets `messages` and the tokenizer's special
+    tokens, as in transformers. If it asks for the date, it always gets 26 July 2024."""
     system_prompt: str | None = None
-    """The system message of the chat. With None, there is none, and the chat template decides."""
+    """The system message of the chat. With None, the chat template decides."""
     splitting: Splitting = BLANK_LINE
     few_shot: FewShot = ()
     """Examples that the prompt shows before the question, each with `question` and `solution`."""
@@ -346,7 +346,7 @@ class ChatLLM(Templated):
         self._format.check()
 
     def problems(self, solution_counts: Mapping[str, int]) -> list[PrmcalError]:
-        """Return also why the checkpoint cannot be loaded, as far as the headers of its files tell."""
+        """Also return problems of the checkpoint that the headers of its files show."""
         reader = f"the LLM '{self.plugin_name}'"
         return super().problems(solution_counts) + checkpoint_problems(self.checkpoint, lambda: LANGUAGE_HEAD, reader)
 

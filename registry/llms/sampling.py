@@ -143,7 +143,7 @@ def _read_prompts(model: PreTrainedModel, rows: Sequence[Row], pad_id: int) -> "
 
 @dataclass
 class _Memory:
-    """The cache of a model. It has the prompt of every row, or only its later tokens, if rows share `prompts`.
+    """The cache of a model. It has the whole prompt of every row, or only the later tokens if rows share `prompts`.
 
     `mask` (rows, tokens) is 0 at the padding of the tokens that are read first.
     """

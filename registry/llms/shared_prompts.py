@@ -1,7 +1,7 @@
-"""Rows of a batch that share prompts, and the parts of transformers that this needs beside its documented interface.
+"""Rows of a batch that share prompts, by undocumented parts of transformers.
 
-Where a version of transformers lacks one of these parts, each row keeps a copy of its prompt. Texts are then the same,
-up to rounding, and sampling takes longer.
+If a version of transformers lacks one of these parts, each row keeps a copy of its prompt. Texts are then the same, up
+to rounding, and sampling takes longer.
 """
 
 import warnings
@@ -95,7 +95,7 @@ class SharedPrompts:
 
 @cache
 def _full_layer() -> Any:
-    """Register the attention, and return the class of the layers of a cache that it can read; None without them."""
+    """Register the attention, and return the class of cache layers that it reads; None if parts are missing."""
     try:
         from transformers import AttentionInterface
         from transformers.cache_utils import DynamicLayer

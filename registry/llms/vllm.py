@@ -16,8 +16,8 @@ from prmcal.registry.models.vllm import start_engine, stop_engine
 class VLLM(ChatLLM):
     """A chat model in a vLLM engine, which samples many completions together and shares common beginnings.
 
-    The prompt is that of the LLM `transformers`: a chat template, applied to the system prompt, if there is one, and
-    the question. The steps of a prefix begin the assistant's turn, each followed by a blank line.
+    The prompt is written as in the LLM `transformers`: a chat template, applied to the system prompt, if there is one,
+    and the question. The steps of a prefix begin the assistant's turn, each followed by a blank line.
 
     Notes
     -----
@@ -42,14 +42,14 @@ class VLLM(ChatLLM):
     """The share beside a PRM, as in a beam search, in (0, 1]. The engine is started again in between."""
 
     def share_gpus(self, beside: bool) -> None:
-        """Stop the engine if it has another share of the memory than it needs; see :meth:`prmcal.LLM.share_gpus`."""
+        """Stop the engine if its share of the memory must change; see :meth:`prmcal.LLM.share_gpus`."""
         share = self.gpu_memory_beside if beside else self.gpu_memory
         if share != self._share:
             self.close()
             self._share = share
 
     def close(self) -> None:
-        """Stop the engine. Another one starts at the next use."""
+        """Stop the engine. The next use starts another engine."""
         stop_engine(self)
 
     @cached_property

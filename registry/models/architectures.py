@@ -45,7 +45,7 @@ class ReasonEvalModel(transformers.PreTrainedModel):
     """A trunk with a linear score head to the logits of negative, neutral and positive.
 
     The weights are named ``model.*`` and ``score_head.*``, as in the published checkpoints. `use_bias` (7B) or `bias`
-    (34B) in the configuration says whether the head has a bias. The published heads have none.
+    (34B) in the configuration says whether the head has a bias. The published heads have no bias.
     """
 
     trunk: ClassVar[type[transformers.PreTrainedModel]]

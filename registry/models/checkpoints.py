@@ -53,14 +53,14 @@ Message = Mapping[str, str]
 """A message of a chat, with `role` and `content`."""
 
 _TODAY = date(2024, 7, 26)
-"""The date that every template takes for today. The templates of Llama 3.1 and 3.2 write it if they get no other."""
+"""The date that every template takes for today. The templates of Llama 3.1 and 3.2 write this date if they get none."""
 
 
 def check_checkpoint(checkpoint: str) -> None:
     """Check that a checkpoint can exist, without network access.
 
-    Raises an InvalidArgumentsError if the nano model, the folder, the GGUF file or its reader does not exist, or if it
-    is none of these.
+    Raises an InvalidArgumentsError if the nano model, the folder, the GGUF file or its reader does not exist, or if the
+    name is none of these.
     """
     if (file := gguf_file(checkpoint)) is not None:
         check_readable(file)
@@ -141,7 +141,7 @@ def checkpoint_identity(checkpoint: str) -> str:
     """Return the identity of a model for job keys.
 
     For a folder, it is a hash of the contents of its model files (SHA-256, 16 hexadecimal digits), which does not
-    depend on its path. For a GGUF file, it is a hash of it, and for a hub id the commit. Raises an
+    depend on its path. For a GGUF file, it is a hash of the file, and for a hub id the commit. Raises an
     InvalidArgumentsError as :func:`resolve_checkpoint`.
     """
     if (file := gguf_file(checkpoint)) is not None:
@@ -184,7 +184,7 @@ def _local_folder(checkpoint: str) -> Path | None:
 
 @cache
 def _hub_commit(checkpoint: str) -> str:
-    """The commit of a hub id: the pinned one, the downloaded one, or else the newest one on the hub."""
+    """The commit of a hub id: pinned, downloaded, or else the newest on the hub."""
     from huggingface_hub import HfApi, constants
 
     name, _, revision = checkpoint.partition("@")
@@ -229,7 +229,7 @@ def pinned_date(form: str) -> str:
 def chat_text(tokenizer: PreTrainedTokenizerBase, messages: Sequence[Message], *, generating: bool = True) -> str:
     """Write a chat with the tokenizer's own template, up to the beginning of the assistant's turn if `generating`.
 
-    A template that asks for today's date always gets the same one, so that a prompt is the same on all days.
+    A template that asks for today's date always gets the same date, so that prompts do not change.
 
     Raises a PluginFailedError if the template cannot write these messages.
     """

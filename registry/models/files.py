@@ -1,4 +1,4 @@
-"""The files of a checkpoint, looked at before its model is loaded: headers of weights, and the tokenizer."""
+"""Checks of the files of a checkpoint before its model is loaded: headers of weights, and the tokenizer."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -12,7 +12,7 @@ from prmcal.registry.messages import LFS_POINTER, reading, refuse_pointer
 from prmcal.registry.models.checkpoints import folder_here, read_config
 
 Head = Mapping[str, int]
-"""The weights of a head by their names, and how many outputs each has; 0 for any number."""
+"""The number of outputs of each weight of a head, by the weight's name; 0 for any number."""
 
 LANGUAGE_HEAD: Head = {"lm_head.weight": 0}
 """The head of a causal language model."""
@@ -22,7 +22,7 @@ _AGAIN = "Download or copy the checkpoint again."
 
 
 def checkpoint_problems(checkpoint: str, head: Callable[[], Head], reader: str) -> list[PrmcalError]:
-    """Return why a checkpoint on this machine cannot be loaded, as far as its files tell: no weight is read.
+    """Return why a checkpoint on this machine cannot be loaded, from its files: no weight is read.
 
     `head` returns the head that the `reader`, such as "the PRM 'qwen'", needs.
     """
@@ -41,7 +41,7 @@ def tokenizer_problems(checkpoint: str) -> list[PrmcalError]:
 
 
 def check_tokenizer(folder: Path, checkpoint: str) -> None:
-    """Raise an error if a checkpoint has no tokenizer, or one whose file is damaged."""
+    """Raise an error if a checkpoint has no tokenizer, or its file is damaged."""
     files = [folder / name for name in _TOKENIZER_FILES if (folder / name).is_file()]
     # Without these files, transformers would create an empty tokenizer.
     if not files:

@@ -19,7 +19,7 @@ def in_halves(
     smaller: Callable[[Sequence[T]], object],
     divide: Callable[[T], Sequence[T]] = lambda input_: (),
 ) -> list[R]:
-    """Return the result of a batch, or those of its halves where the batch does not fit into the GPU's memory.
+    """Return the result of a batch, or of its halves if the batch does not fit into the GPU's memory.
 
     `run` computes a batch. It may raise torch's OutOfMemoryError, and is then called again for each half. `smaller`
     makes later batches smaller than this one. `divide` returns the parts of a single item that does not fit, or
@@ -39,7 +39,7 @@ def in_halves(
 
 
 def shrink(plugin: Any, kind: str, tokens: int) -> None:
-    """Halve the `batch_tokens` of a plugin after a batch of a size that did not fit, and log what avoids this."""
+    """Halve the `batch_tokens` of a plugin after a batch that did not fit, and log a number that fits."""
     allowed = max(1, tokens // 2)
     if 2 * allowed <= plugin.batch_tokens:
         plugin.batch_tokens = allowed
@@ -47,7 +47,7 @@ def shrink(plugin: Any, kind: str, tokens: int) -> None:
 
 
 def advise(advice: str) -> None:
-    """Log that a batch did not fit, and what avoids the lost time."""
+    """Log that a batch did not fit, and a number that fits."""
     logging.getLogger(__name__).warning(
         "A batch did not fit into the memory of the GPU. It was computed in smaller parts. %s", advice
     )

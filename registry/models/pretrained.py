@@ -32,7 +32,7 @@ def choose_device(device: str) -> torch.device:
 def load_tokenizer(checkpoint: str) -> PreTrainedTokenizerBase:
     """Load the tokenizer of a checkpoint.
 
-    Raises a PluginFailedError or a DataError if the checkpoint has no tokenizer, or one that cannot be read.
+    Raises a PluginFailedError or a DataError if the tokenizer is missing or cannot be read.
     """
     folder = resolve_checkpoint(checkpoint)
     check_tokenizer(folder, checkpoint)

@@ -53,9 +53,9 @@ class ShepherdPRM(TransformersPRM):
     markers: Literal["every", "last", "every, blank lines", "turns"] = "every"
     """A tag behind every step, as in the model's training, or one tag behind the prefix, with blank lines between its
     steps, as in the fine-tuning of Park et al. (2025). Their code ranks with a tag behind every step and blank lines
-    between steps. Or the turns of a chat in place of tags, as RLHFlow has them."""
+    between steps. Or the turns of a chat in place of tags, as in RLHFlow's PRMs."""
     marker: FromClass[str] = from_class(" ки")
-    """The tag, with the space that separates it from the step. The turns of a chat have none."""
+    """The tag, with the space that separates it from the step. The turns of a chat have no tag."""
 
     def check_arguments(self) -> None:
         """Raise ValueError also if the answers are empty or equal."""
@@ -86,7 +86,7 @@ class ShepherdPRM(TransformersPRM):
         return f"{question} {f'{self.marker}{between}'.join(steps)}"
 
     def tokenize_prefix(self, question: str, steps: Sequence[str]) -> list[int]:
-        """Return the token ids of a prefix with its tag, or those of the chat, which contains the special tokens."""
+        """Return the token ids of a prefix with its tag, or of the chat, which contains the special tokens."""
         if self.markers != "turns":
             return super().tokenize_prefix(question, steps)
         chat = self.prefix_text(question, steps)
@@ -134,7 +134,7 @@ def language_model(prm: TransformersPRM) -> Any:
 
 
 def answer_token(tokenizer: PreTrainedTokenizerBase, text: str) -> int | None:
-    """Return the last token of a text, if it is the whole text apart from a leading space; None otherwise."""
+    """Return the last token of a text if this token is the whole text, apart from a leading space; None otherwise."""
     ids = tokenizer(text, add_special_tokens=False)["input_ids"]
     last_text = tokenizer.decode(ids[-1:], clean_up_tokenization_spaces=False)
     return int(ids[-1]) if ids and str(last_text).strip(" ") == text.strip(" ") else None

@@ -38,12 +38,11 @@ class TokenClassifierPRM(TransformersPRM):
     and question, steps and line breaks are tokenized separately. The format does not define a score for the bare
     question, t = 0. Here the model reads the question and the marker.
 
-    The log-odds are those of the outputs in `label` against all others, by a softmax. If the checkpoint's
-    ``problem_type`` is ``multi_label_classification``, they are the output of the label itself. So they are if there
-    is only one output.
+    A softmax gives the log-odds of the outputs in `label` against all others. If the checkpoint's ``problem_type`` is
+    ``multi_label_classification``, they are the output of the label itself. So they are if there is only one output.
 
-    With `head`, the checkpoint is that of a language model, and its linear head is somewhere else. So the head of a
-    checkpoint that ``prmcal train-prm`` writes is read alone, with the language model from where it is anyway.
+    With `head`, the checkpoint is that of a language model, and its linear head is somewhere else. So of a checkpoint
+    that ``prmcal train-prm`` writes, only the head is read, and the language model stays where it is.
     """
 
     auto_class: ClassVar[str] = "AutoModelForTokenClassification"
@@ -51,13 +50,13 @@ class TokenClassifierPRM(TransformersPRM):
     marker: FromClass[str] = from_class(TRL_SEPARATOR)
     """The text behind a prefix. In YAML, escapes such as ``"\\n"`` need double quotation marks."""
     separator: str | None = None
-    """The text between two steps. By default it is the marker, so that there is one behind each step."""
+    """The text between two steps. By default it is the marker, so that each step has a marker after it."""
     template: str = "{{ question }}{{ solution }}"
-    """The text that the model reads of a prefix, in Jinja with `question`, `steps` and `solution` (the steps with
-    separators between them). Or ``native``: the checkpoint's own chat template, with the question as the user's
-    message and the solution as the assistant's."""
+    """The text of a prefix for the model, in Jinja with `question`, `steps` and `solution` (the steps with separators
+    between them). Or ``native``: the checkpoint's own chat template, with the question as the user's message and the
+    solution as the assistant's."""
     system_prompt: str | None = None
-    """The system message with ``template: native``. By default there is none."""
+    """The system message with ``template: native``. By default there is no system prompt."""
     tokenized: Literal["parts", "lines", "whole"] = "parts"
     """``parts``: the text before the steps, each step, each separator and the marker are tokenized separately, as TRL
     does. ``lines``: also each line of a step and each line break, and the question has a separator behind it, with
@@ -135,11 +134,11 @@ class TokenClassifierPRM(TransformersPRM):
         return torch.logsumexp(head[..., good], -1) - torch.logsumexp(head[..., bad], -1)
 
     def outputs(self) -> int:
-        """Return the number of outputs of the head, or that the checkpoint's configuration says."""
+        """Return the number of outputs of the head, or of the checkpoint's configuration."""
         return len(self._names)
 
     def head_weights(self) -> Head:
-        """Return the weights of the head in the checkpoint. If it is in a file, the checkpoint needs none."""
+        """Return the weights of the head in the checkpoint. If the head is in a file, the checkpoint needs no head."""
         return {} if self._head_file else {f"{self.head or 'score'}.weight": self.outputs()}
 
     def load_model(self) -> tuple[torch.nn.Module, torch.nn.Module]:
@@ -169,9 +168,9 @@ class TokenClassifierPRM(TransformersPRM):
         return model.base_model, model.score
 
     def load_classifier(self) -> Any:
-        """Load the whole classifier. With `head`, its own head means nothing.
+        """Load the whole classifier. With `head`, its own head is random.
 
-        Raises a PluginFailedError if it cannot be loaded, or transformers has no classifier of its type.
+        Raises a PluginFailedError if the trunk cannot be loaded, or transformers has no classifier of its type.
         """
         import transformers
 
@@ -212,7 +211,7 @@ class TokenClassifierPRM(TransformersPRM):
 
     @cached_property
     def _names(self) -> list[str]:
-        """The names of the outputs. Those of a `head` have none of their own."""
+        """The names of the outputs. Outputs of a `head` have no names."""
         if not self.head:
             labels = self._config.get("id2label") or {}
             count = len(labels) or int(self._config.get("num_labels") or 2)
@@ -249,10 +248,10 @@ class TokenClassifierPRM(TransformersPRM):
 class SequenceClassifierPRM(TokenClassifierPRM):
     """A sequence classifier of transformers (AutoModelForSequenceClassification), as reward models are.
 
-    It differs from `token-classifier` in what it reads by default: the chat of the question and the solution in the
-    checkpoint's own chat template, to the end of the assistant's turn. The score of a prefix is read at its last
-    token, as by transformers, which ignores padding tokens at the end. A reward of a Bradley-Terry model is taken for
-    log-odds. It orders solutions, and says nothing about a probability before it is calibrated.
+    By default, unlike `token-classifier`, it reads the chat of the question and the solution in the checkpoint's own
+    chat template, to the end of the assistant's turn. As in transformers, the score of a prefix is read at its last
+    token, without padding tokens. A reward of a Bradley-Terry model is taken for log-odds. The score orders solutions,
+    and is no probability before it is calibrated.
     """
 
     auto_class = "AutoModelForSequenceClassification"

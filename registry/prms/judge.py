@@ -49,17 +49,17 @@ _LEAST = 1e-9
 class JudgePRM(TransformersPRM):
     r"""A causal language model that is asked whether a solution will be right, and answers Yes or No.
 
-    The log-odds are those of Yes against No as the next token, where several spellings of an answer are joined by
-    logsumexp. The model is on this machine, given by its `checkpoint`, or on a server, given by `base_url` and `model`.
+    The score is the log-odds of Yes against No as the next token. Spellings of an answer are joined by logsumexp. The
+    model is on this machine, given by its `checkpoint`, or on a server, given by `base_url` and `model`.
 
     **A checkpoint** is any causal language model of transformers. All prefixes of a trajectory are scored in one pass.
     If the chat template begins a thought (``<think>``), it is ended before the answer is read.
 
     **A server** is any of OpenAI's interface with log-probabilities. It names only the most likely tokens. An answer
-    that is not among them has at most the probability of the last one, and at most what all of them leave over. It is
-    taken to have the lower of the two. The server counts the tokens. A prefix that it refuses for its length, or that
-    has more than `max_tokens`, is flagged. Some servers, such as Ollama, cut long texts silently. Set `max_tokens`
-    below the context of these. Calibrators that read hidden states or fine-tune the PRM need a checkpoint.
+    that is not among these tokens has at most the probability of the last one, and at most 1 minus their sum. It is
+    taken to have the lower of the two. The server counts the tokens. A prefix that is too long for the server, or has
+    more than `max_tokens`, is flagged. Some servers, such as Ollama, cut long texts silently. Set `max_tokens` below
+    the context of these. Calibrators that read hidden states or fine-tune the PRM need a checkpoint.
 
     A subclass sets the class attributes `checkpoint`, `template`, `right`, `wrong`, `chat` or `max_tokens`, or
     overrides `prefix_text`.
@@ -78,9 +78,9 @@ class JudgePRM(TransformersPRM):
     """The spellings of the two answers. Those that are no single token of the model are ignored. A server's tokens are
     compared without spaces around them. In YAML they need quotation marks."""
     chat: FromClass[bool] = from_class(True)
-    """True if the question is a user's message of a chat. Otherwise the model reads it as is."""
+    """True if the question is a user's message of a chat. Otherwise the model reads it as plain text."""
     system_prompt: str | None = None
-    """The system message of the chat. By default there is none."""
+    """The system message of the chat. By default there is no system prompt."""
 
     base_url: Annotated[Address | None, ADDRESS] = None
     """The address of a server, such as ``http://localhost:8000/v1``. The path of the interface is appended."""
@@ -99,7 +99,7 @@ class JudgePRM(TransformersPRM):
     reasoning model. With null, a field is left out."""
 
     def check_arguments(self) -> None:
-        """Raise an error also if there is not one model, the template leaves out a part, or Yes is No."""
+        """Also raise an error if no model or two are given, the template leaves out a part, or Yes equals No."""
         if self.base_url is None:
             super().check_arguments()
         elif self.checkpoint or not self.model:
@@ -111,7 +111,7 @@ class JudgePRM(TransformersPRM):
         check_words(self.right, self.wrong)
 
     def problems(self, solution_counts: Mapping[str, int]) -> list[PrmcalError]:
-        """Return why the checkpoint cannot be loaded, or the server does not answer about a bare question."""
+        """Return problems: the checkpoint cannot be loaded, or the server does not answer for a bare question."""
         if self._server is None:
             return super().problems(solution_counts)
         text = filled(self.template, next(iter(solution_counts), "What is 6 times 7?"), ())

@@ -45,11 +45,11 @@ class PoolingHTTPPRM(Served, TokenPRM):
     Notes
     -----
     The request is ``{"model", "input": token ids, "task": "token_classify", "use_activation": false}``. The server may
-    pool every marker (``STEP``, vLLM's default for Qwen2.5-Math-PRM) or every token (``ALL``). The number of rows says
+    pool every marker (``STEP``, vLLM's default for Qwen2.5-Math-PRM) or every token (``ALL``). The number of rows tells
     which of the two it was.
 
-    vLLM computes every sequence as a whole, also what it shares with another one. So ``last`` computes a trajectory of
-    T steps T + 1 times.
+    vLLM computes every sequence as a whole, even tokens that it shares with another one. So ``last`` computes a
+    trajectory of T steps T + 1 times.
     """
 
     whole_sequences = True
@@ -67,9 +67,9 @@ class PoolingHTTPPRM(Served, TokenPRM):
     """The PRM whose texts are sent and whose outputs are read: a registered name, or ``{"plugin": name, "arguments":
     {...}}``. It must derive from :class:`prmcal.TransformersPRM`."""
     markers: Literal["every", "last"] | None = None
-    """For a format that has both, such as ``qwen``: ``every`` is one marker behind each step, and one request for each
-    trajectory. ``last`` is one marker behind the prefix, and one request for each prefix. By default ``every``, which
-    costs less. The two give different scores."""
+    """For formats with both options, such as ``qwen``: ``every`` is one marker behind each step, and one request for
+    each trajectory. ``last`` is one marker behind the prefix, and one request for each prefix. By default ``every``,
+    which costs less. The two give different scores."""
     max_tokens: Count = 4096
     """Maximum length of a prefix in tokens, marker included. A longer prefix is flagged, never cut. It must not exceed
     the context of the server."""
@@ -136,8 +136,8 @@ class PoolingHTTPPRM(Served, TokenPRM):
     def _rows(self, response: httpx2.Response, request: Mapping[str, Any]) -> Mapping[int, Floats32]:
         """Return the outputs of the head, of shape (outputs,), by the place of their token in the sequence.
 
-        Raises a PluginFailedError if it has another number of rows or of outputs than expected, or numbers that are no
-        logits. Another error means that it is no reply of a pooling server.
+        Raises a PluginFailedError for an unexpected number of rows or of outputs, or for numbers that are no logits.
+        Another error means that it is no reply of a pooling server.
         """
         ids, server, outputs = request["input"], f"The server {self.base_url}", self.form.outputs()
         (data,) = response.json()["data"]
@@ -176,9 +176,9 @@ class QwenVLLMPRM(QwenPRM):
     """The PRM `qwen` in a vLLM engine, for models that do not fit on one GPU.
 
     It reads the same texts as `qwen` and returns the same scores. The engine computes whole sequences. With ``markers:
-    every`` there is one for each trajectory. With ``markers: last`` there is one for each prefix, since the marker of a
-    prefix is not part of the next one. On one GPU with ``markers: last``, `qwen` is faster, since it shares the tokens
-    of all prefixes.
+    every`` each trajectory is a sequence. With ``markers: last`` each prefix is one, since the marker of a prefix is
+    not part of the next prefix. On one GPU with ``markers: last``, `qwen` is faster, since it shares the tokens of all
+    prefixes.
 
     Notes
     -----
@@ -202,7 +202,7 @@ class QwenVLLMPRM(QwenPRM):
         self.device = SPREAD if self.tensor_parallel > 1 else "auto"
 
     def close(self) -> None:
-        """Stop the engine. Another one starts at the next use."""
+        """Stop the engine. The next use starts another engine."""
         super().close()
         stop_engine(self)
 

@@ -66,7 +66,7 @@ class QwenPRM(TransformersPRM):
 
     @cached_property
     def _quantile(self) -> int | None:
-        """The place of an exported calibrated PRM's reward among its sorted outputs. None for an ordinary PRM."""
+        """The position of an exported calibrated PRM's reward among its sorted outputs. None for an ordinary PRM."""
         return None if self._levels is None else self._levels.index(self._config.get("reward_level", 0.5))
 
     @property

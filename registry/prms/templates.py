@@ -1,4 +1,4 @@
-"""The texts that language models and classifiers read of a prefix, as Jinja templates, and the words of two answers."""
+"""Jinja templates for the text of a prefix that language models and classifiers read, and the words of two answers."""
 
 from collections.abc import Sequence
 
@@ -55,7 +55,7 @@ def check_template(template: str) -> None:
 
 
 def check_words(right: Sequence[str], wrong: Sequence[str]) -> None:
-    """Raise ValueError if the spellings of two answers have one in common, apart from spaces, or one is empty."""
+    """Raise ValueError if two answers share a spelling, apart from spaces, or a spelling is empty."""
     shared_words = {word.strip() for word in right} & {word.strip() for word in wrong}
     if shared_words or not all(word.strip() for word in (*right, *wrong)):
         raise ValueError(

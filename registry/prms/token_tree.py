@@ -2,8 +2,8 @@
 
 A process reward model reads a score at a marker that follows a prefix. Run one by one, T + 1 prefixes cost T + 1
 forward passes. But their token ids share long beginnings. In a trie, each distinct beginning is computed once. A token
-attends only to its ancestors and itself, and its position is its depth. So every path from the root is computed exactly
-as if it were alone.
+attends only to its ancestors and itself, and its position is its depth. So every path from the root is computed as if
+no other path existed.
 
 The trie is built from the token ids of each whole prefix. It is therefore exact for any tokenizer, even if a token
 spans the boundary between two steps. Speculative decoding uses the same construction under the name tree attention.
@@ -38,7 +38,7 @@ class TokenTree:
     parents: Ints
     """The parent of every node, or -1 for a first token."""
     leaves: Ints
-    """The node of the last token of every sequence. Equal sequences share one."""
+    """The node of the last token of every sequence. Equal sequences share a node."""
 
     def __len__(self) -> int:
         return len(self.input_ids)
@@ -131,8 +131,8 @@ def collate_token_trees(
     `pad_id`. The mask has the floating-point type `dtype`, which must be the model's, by default float32. It is made on
     `device`, since it is by far the largest of the tensors.
 
-    The mask is additive: 0 where attention is allowed, and the lowest number of the type elsewhere. A boolean mask
-    would be wrong without an error under eager attention, which adds it to the scores. A padding node attends to
+    The mask is additive: 0 where attention is allowed, and the lowest number of the type elsewhere. Under eager
+    attention, which adds the mask to the scores, a boolean mask would be silently wrong. A padding node attends to
     itself, since a softmax needs at least one allowed entry.
     """
     import torch
@@ -184,8 +184,8 @@ def pack_trajectories(
 ) -> list[list[list[int]]]:
     """Pack trajectories into token trees, and trees of similar size into batches of trees of indices.
 
-    The trajectories are in an order in which neighbours share the most tokens. A tree takes no further one beyond
-    `tree_tokens` nodes. A longer trajectory has a tree of its own. The last two arguments are those of
+    The trajectories are in an order in which neighbours share the most tokens. A tree takes no further trajectory
+    beyond `tree_tokens` nodes. A longer trajectory has a tree of its own. The last two arguments are those of
     :func:`batch_by_size`.
     """
     trees: list[list[int]] = []
@@ -223,7 +223,7 @@ def batch_by_size(sizes: Sequence[int], batch_tokens: int, least_share: float = 
 
 
 def whole_sequences(sequences: Sequence[tuple[int, ...]]) -> Mapping[tuple[int, ...], tuple[int, ...]]:
-    """Map each sequence to one that begins with it and is not the beginning of another. One pass computes both."""
+    """Map each sequence to one that begins with it and that no other one continues. One pass computes both."""
     ordered = sorted(set(sequences), reverse=True)
     longest = {ordered[0]: ordered[0]}
     # In this order, sequences that begin with another one come right before it.

@@ -38,11 +38,11 @@ class TokenPRM(PRM):
         """The log-odds at the end of every sequence, tree by tree, of shape (all sequences,)."""
 
     def _values(self, sequences: Sequence[Sequence[Sequence[int]]]) -> Floats32:
-        """The same as `_forward`, also where a batch does not fit into the memory."""
+        """Work like `_forward`, also if a batch does not fit into the memory."""
         return self._forward(sequences)
 
     def _batches(self, trajectories: Sequence[TokenizedTrajectory]) -> list[list[list[int]]]:
-        """Batches of token trees of indices into `trajectories`. By default one, for what makes its own batches."""
+        """Batches of token trees of indices into `trajectories`. By default one batch, for engines with their own."""
         return [[list(range(len(trajectories)))]]
 
     def _log_odds_of_whole(
@@ -51,7 +51,7 @@ class TokenPRM(PRM):
         heads: Callable[[Sequence[tuple[int, ...]]], Sequence[Any]],
         log_odds: Callable[[torch.Tensor], torch.Tensor],
     ) -> Floats32:
-        """Do the same as `_forward` with one pass over each sequence that is not the beginning of another.
+        """Work like `_forward`, with one pass over each sequence that is not the beginning of another.
 
         `heads` returns the outputs of the head by the places of the tokens of such sequences, and `log_odds` maps
         outputs to log-odds.

@@ -77,11 +77,11 @@ class TransformersPRM(TokenPRM):
     batch_tokens: Count = 4096
     """The approximate number of tokens in a forward pass."""
     tree_tokens: Count = 512
-    """The largest number of tokens in a token tree. Attention costs the square of it. Smaller trees repeat more of a
-    question."""
+    """The largest number of tokens in a token tree. The cost of attention grows with its square. Smaller trees repeat
+    more of a question."""
     read_thoughts: bool = True
     """True if the PRM reads the thoughts of a reasoning model, between ``<think>`` and ``</think>``. Otherwise it reads
-    what follows the thought, and a prefix that ends inside the thought has the score of the bare question."""
+    the text after the thought, and a prefix that ends inside the thought has the score of the bare question."""
 
     def __post_init__(self) -> None:
         for argument in fields(self):
@@ -91,7 +91,7 @@ class TransformersPRM(TokenPRM):
                 setattr(self, argument.name, argument.metadata["from_class"] if value is None else value)
 
     def check_arguments(self) -> None:
-        """Raise an error if there is no such checkpoint, or the class does not say where a score is read."""
+        """Raise an error if the checkpoint does not exist, or the class does not define where a score is read."""
         if not self.checkpoint:
             raise ValueError("The PRM needs a checkpoint: a folder, 'nano:NAME' or a hub id.")
         if not self.marker and type(self).tokenize is TransformersPRM.tokenize:
@@ -118,11 +118,11 @@ class TransformersPRM(TokenPRM):
         """Map the head's outputs, of shape (..., outputs) in float32, to log-odds of success, of shape (...)."""
 
     def outputs(self) -> int:
-        """Return how many outputs of the head `log_odds` reads, or 0 if that is not known."""
+        """Return how many outputs of the head `log_odds` reads, or 0 if the number is not known."""
         return 0
 
     def problems(self, solution_counts: Mapping[str, int]) -> list[PrmcalError]:
-        """Return also why the checkpoint cannot be loaded, as far as the headers of its files tell."""
+        """Also return problems of the checkpoint that the headers of its files show."""
         owner = next(cls for cls in type(self).__mro__ if "load_model" in vars(cls))
         # A class of somebody else that loads a model in its own way may have another head.
         is_known_head = owner.__module__.startswith("prmcal.") or "head_weights" in vars(owner)

@@ -1,7 +1,6 @@
 """The fields of a file by their roles, found by their names and by the kinds of their values.
 
-Where two fields can have the same role, or none has it, an error names fields with their first values and the option
-that decides.
+If two fields can have the same role, or none has it, an error shows fields with their first values, and the option.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -29,10 +28,10 @@ from prmcal.registry.reading.values import (
 _Fits = Callable[[Any], bool]
 _MOST_RECORDS = 1000  # in which fields are looked for
 _FEW_VALUES, _TIMES_MORE = 10, 5
-"""A name with fewer values may be that of a data set, if another name has so many times as many values."""
+"""A field with few values may be the data set, if another field has this many times as many values."""
 Use = Literal["audit", "training", "recording", "recorded scores"]
-"""The reader of a file. An audit needs a score and a label, and a training a label. A recording needs solutions only,
-and is graded by its answers unless it says what is right. Of recorded scores, only the scores are used."""
+"""The reader of a file. An audit needs a score and a label, and a training a label. A recording needs solutions only.
+It is graded by its answers unless it has verdicts. Of recorded scores, only the scores are used."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +52,7 @@ class Fields:
 
 
 def typical(contents: Sequence[Content]) -> Content:
-    """Return a record with the first value of each field that says something, in the order of the fields."""
+    """Return a record with the first non-empty value of each field, in the order of the fields."""
     merged: dict[str, Any] = {}
     for record in islice(contents, _MOST_RECORDS):
         for name, value in record.items():
@@ -72,7 +71,7 @@ class FileFields:
     question_texts: list[str]
     """Fields with the text of a question, if `question` has its name."""
     dataset: str | None
-    """The field that tells data sets apart, if they have questions of the same name."""
+    """The field with the data set, if data sets share names of questions."""
     solution_list: str | None = None
     """The list of the solutions of a record."""
     solution_text: str | None = None
@@ -140,7 +139,7 @@ class FileFields:
         return question
 
     def _solutions(self, chosen_name: str | None) -> tuple[str | None, str | None]:
-        """Return the field with the list of solutions of a record, or that with the only one."""
+        """Return the field with the list of solutions of a record, or with the only solution."""
         record = self.first_values
         names = [chosen_name] if chosen_name else [*shapes.SOLUTION_LISTS, *shapes.SOLUTION_TEXTS]
         for name in names if chosen_name else [*names, *record]:
@@ -251,7 +250,7 @@ class FileFields:
     def _field_of(
         self, role: str, names: Sequence[str], chosen_name: str | None, fits: _Fits, is_needed: bool
     ) -> str | None:
-        """Return the field with a role, or None if it is neither there nor needed."""
+        """Return the field with a role, or None if the role is absent and not needed."""
         if chosen_name is not None:
             if chosen_name not in self.first_values:
                 raise DataError(f"{self.source} has no field '{chosen_name}'. {self._listed}")

@@ -1,7 +1,7 @@
 """Pools: recorded samples of many questions with their scores and labels, without texts, in one Parquet file.
 
-The file has a row for each sample, and a card in its metadata that says where it comes from. Every reader of this room
-reads it, and ``pool:NAME`` stands for the path of a shipped one.
+The file has a row for each sample, and a card in its metadata with its source. All readers of files read it, and
+``pool:NAME`` stands for the path of a shipped pool.
 """
 
 import json
@@ -40,7 +40,7 @@ class Card:
     cost: str = ""
     """The unit of the column `cost`; empty without such a column."""
     correctness: str = ""
-    """How it was found which samples are right."""
+    """How the right samples were determined."""
     check: str = ""
     """The result of a check before the texts were left out: whether solutions answer their questions."""
 
@@ -51,7 +51,7 @@ def shipped_pools() -> dict[str, Path]:
 
 
 def pool_path(path: str) -> str:
-    """Return the file that ``pool:NAME`` stands for. Any other path is returned as it is.
+    """Return the file that ``pool:NAME`` stands for. Other paths are returned unchanged.
 
     Raises a DataError if there is no pool of this name.
     """

@@ -34,11 +34,11 @@ class RecordedQuestion:
     follow_ups: Mapping[tuple[str, ...], tuple[Completion, ...]]
     """Completions of prefixes, by the prefix's steps."""
     scores: tuple[Any, ...]
-    """The recorded scores, one entry for each solution; None where there is none. Empty if there are none at all."""
+    """The recorded scores, one entry for each solution, None without a score. Empty if no solution has one."""
 
 
 FieldNames = dict[Literal["question", "score", "label", "cost"], str]
-"""The names of fields by their roles, where the usual names are not used."""
+"""The names of fields by their roles, if they are unusual."""
 RowValues = dict[str, str | int | float | bool]
 """Values of fields that select the rows to read."""
 
@@ -80,7 +80,7 @@ class Recording:
 
 
 def as_one_step(text: str) -> str:
-    """Remove the blank lines of a text, so that it is a single step."""
+    """Remove the blank lines of a text, which makes it a single step."""
     return "\n".join(split_steps(text))
 
 

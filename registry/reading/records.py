@@ -1,4 +1,4 @@
-"""Records of files and of folders with data sets, and one message about all of those that are bad."""
+"""Records of files and of folders with data sets, and one message about all bad records."""
 
 import io
 import json
@@ -26,9 +26,9 @@ _COMPRESSED = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}
 def read_records(path: Path) -> list[Record]:
     """Read the records of a file: Parquet (.parquet), a table (.csv, .tsv), a JSON list (.json) or else JSON lines.
 
-    Of a log of inspect (.eval, or JSON), they are its samples. An array (.npy) has the scores of a question in each
-    row, here in the field `rewards`. Each can be compressed (.gz, .bz2, .zst). A folder is a data set that the package
-    `datasets` has saved.
+    The records of a log of inspect (.eval, or JSON) are its samples. An array (.npy) has the scores of a question in
+    each row, here in the field `rewards`. Each can be compressed (.gz, .bz2, .zst). A folder is a data set that the
+    package `datasets` has saved.
 
     Raises a DataError if the file cannot be read or has another format.
     """
@@ -92,7 +92,7 @@ def good_records(
 
 
 def _is_one_value(content: bytes) -> bool:
-    """Return whether a file is one JSON value and not JSON lines: over several lines, or an object of lists."""
+    """Return whether a file is one JSON value: over several lines, or an object of lists. Else it has JSON lines."""
     first_line, _, other_lines = content.strip().partition(b"\n")
     try:
         value = json.loads(first_line)

@@ -1,8 +1,8 @@
 """The shapes of files with scored solutions: each turns a record into solutions with the same few fields.
 
-A solution is a dict with `question`, and with those of `steps` (or `text`), `score`, `label`, `rates`, `first_error`,
-`right` (of each step), `answer`, `level` and `cost` that the file has. All of it is as the file has it: numbers are
-read by :mod:`prmcal.harness.audit.scored` and :mod:`prmcal.registry.recorded`.
+A solution is a dict with `question` and, if the file has them, `steps` (or `text`), `score`, `label`, `rates`,
+`first_error`, `right` (of each step), `answer`, `level` and `cost`. Values are unchanged: numbers are read by
+:mod:`prmcal.harness.audit.scored` and :mod:`prmcal.registry.recorded`.
 """
 
 import math
@@ -44,7 +44,7 @@ IDS = (
 )
 """The names of a solution within its question."""
 STEPS = ("step", "step_index", "step_idx", "step_number", "step_id")
-"""The names of the number of a step, in a table with a row for each."""
+"""The names of the number of a step, in tables with a row for each step."""
 DATASETS = ("dataset", "data_set", "dataset_name", "data_name", "data_source", "benchmark", "subset")
 SUBSETS = (*DATASETS, "source", "split", "task")
 """Names of data sets and their parts. Equal ids in two of them are two questions."""

@@ -25,9 +25,8 @@ def solutions_of(
 
     Each solution has its `place`, and the `field` of its scores, unless the file has a published shape.
 
-    `skip` is that of :func:`prmcal.registry.reading.records.good_records`. `check` raises ValueError if the solutions
-    of a record are bad. Raises a DataError if records are bad, a field that is needed cannot be found, or two fields
-    can be meant.
+    `skip` is as in :func:`prmcal.registry.reading.records.good_records`. `check` raises ValueError if the solutions of
+    a record are bad. Raises a DataError if records are bad, a needed field is not found, or two fields are possible.
     """
 
     def convert(place: str, record: Any) -> list[Solution]:
@@ -60,7 +59,7 @@ class _Reader(FileFields):
     """Reads records whose fields have roles."""
 
     def solutions(self, record: Content) -> Iterator[Solution]:
-        """Yield the solutions of a record. Raises ValueError if it has none that can be read."""
+        """Yield the solutions of a record. Raises ValueError if the record has no readable solution."""
         question = record.get(self.question)
         if question is None or not str(question).strip():
             raise ValueError(f"it must have a '{self.question}'")
@@ -117,7 +116,7 @@ class _Reader(FileFields):
 
 
 def _at(name: str | None, inner: Content, record: Content, index: int, count: int) -> Any:
-    """Return a field of a solution: its own, or its place in a list of the record."""
+    """Return a field of a solution: its own, or its element in a list of the record."""
     if name is not None and name in inner:
         return inner[name]
     value = record.get(name or "")

@@ -25,7 +25,7 @@ def is_number(value: Any) -> bool:
 
 
 def is_missing(value: Any) -> bool:
-    """Return whether a value says nothing: null, NaN, "N/A", or a list of such values."""
+    """Return whether a value is empty: null, NaN, "N/A", or a list of such values."""
     if isinstance(value, list):
         return all(map(is_missing, value))
     if isinstance(value, str):
@@ -36,7 +36,7 @@ def is_missing(value: Any) -> bool:
 def score_of(value: Any) -> float | int | None:
     """Return a score as a number: of "74%", "0.74" and "7/10", too. None if it is missing.
 
-    Raises ValueError if it is none, or is not finite.
+    Raises ValueError if it is no number, or is not finite.
     """
     if is_missing(value):
         return None
@@ -55,7 +55,7 @@ def is_score(value: Any) -> bool:
 
 
 def is_written_score(value: Any) -> bool:
-    """Return whether a text, or one in nested lists, is a number."""
+    """Return whether a text, or a text in nested lists, is a number."""
     if isinstance(value, list):
         return any(map(is_written_score, value))
     try:
@@ -67,8 +67,8 @@ def is_written_score(value: Any) -> bool:
 def right_class(value: Any) -> list[Any] | None:
     """Return 1 - the share of the first class of each step, whose score is a list of the shares of its classes.
 
-    The classes are those of ReasonEval (negative, neutral, positive), or of a PRM with two (bad, good). None if it is
-    no such list.
+    The classes are those of ReasonEval (negative, neutral, positive), or of a PRM with two (bad, good). None for other
+    values.
     """
     steps = value if isinstance(value, list) else []
     if not all(isinstance(step, list) and len(step) in (2, 3) for step in steps) or sum(map(len, steps)) < 3:
@@ -96,7 +96,7 @@ def share_of(value: Any) -> float | None:
 
 
 def is_label(value: Any) -> bool:
-    """Return whether a value, or each one in nested lists, is a label: a share, a word such as `correct`, 1 or -1."""
+    """Return whether a value, or all values in nested lists, are labels: a share, a word such as `correct`, 1 or -1."""
     values = [leaf for leaf in leaves([value]) if not is_missing(leaf)]
     shares = [share_of(leaf) for leaf in values]
     return bool(values) and all(share is not None and (0 <= share <= 1 or share == -1) for share in shares)
@@ -119,7 +119,7 @@ class Labels:
     """Whether a solution is right, as a share or as 1 and -1; the first wrong step; which steps are right; or the
     success rate of each step."""
     base: int = 0
-    """The number of the first step, if they are first wrong steps; of labels of steps, the one of a wrong step."""
+    """For first wrong steps: the number of the first step. For labels of steps: the label of a wrong step."""
     unmarked: bool = False
     """Whether a missing first wrong step means that no step is wrong."""
     is_shown: bool = True
@@ -179,7 +179,7 @@ class Labels:
 
     @property
     def words(self) -> str:
-        """The words for the meaning of the labels; empty if it is the usual one."""
+        """The words for the meaning of the labels; empty for the usual meaning."""
         return {
             "first error": f", the first wrong step counted from {self.base}{'' if self.is_shown else ', as is usual'}",
             "signs": ", 1 for right and -1 for wrong",
