@@ -12,7 +12,11 @@ from functools import lru_cache
 from prmcal.registry.grading.exact import exact_number
 from prmcal.registry.grading.units import PATTERNS, SIZES, TABLES, TURNING, Words, compiled, words_of
 
-_SYMBOLS = str.maketrans({character: text for text, all_ in TABLES["characters"].items() for character in all_})
+_SYMBOLS = {ord(sign): text for text, signs in TABLES["characters"].items() for sign in signs}
+for _code in range(0x391, 0x3CA):
+    if _letter := re.fullmatch(r"GREEK (SMALL|CAPITAL) LETTER (\w+)", unicodedata.name(chr(_code), "")):
+        _name = _letter[2].replace("LAMDA", "LAMBDA")
+        _SYMBOLS.setdefault(_code, f"\\{_name.title() if _letter[1] == 'CAPITAL' else _name.lower()} ")
 _STAGES = {
     stage: [(compiled(pattern), text) for pattern, text in pairs] for stage, pairs in TABLES["spellings"].items()
 }
@@ -91,7 +95,8 @@ def _in_mathematics(text: str) -> str:
 def respelled(text: str, stage: str) -> str:
     """Apply the patterns of a stage of `tables.toml`."""
     for pattern, replacement in _STAGES[stage]:
-        text = pattern.sub(replacement, text)
+        if pattern.search(text):  # Without a match, a search takes a third of the time of a substitution.
+            text = pattern.sub(replacement, text)
     return text
 
 
@@ -105,6 +110,8 @@ def without_wrappers(text: str) -> str:
 
 def _in_latex(character: str) -> str:
     """Return a Unicode character in LaTeX. A null character ends a power or an index, to join it with the next one."""
+    if character.isdecimal():
+        return str(unicodedata.decimal(character))
     kind = unicodedata.decomposition(character).partition(" ")[0]
     if kind == "<circle>":  # A number in a circle is the mark of a list, and no number.
         return character
@@ -167,7 +174,7 @@ def _interval(relation: str) -> tuple[str, str]:
     sides = [side.strip() for side in PATTERNS["relation"].split(relation)]
     if len(sides) == 1 and (equation := PATTERNS["named"].fullmatch(relation)):
         return equation[1], f"\\{{{equation[3].strip()}\\}}" if equation[2] == "=" else equation[3].strip()
-    upwards = {sign in ("<", "\\le") for sign in sides[1::2]}
+    upwards = {sign.startswith(("<", "\\l")) for sign in sides[1::2]}
     if len(upwards) != 1 or len(sides) not in (3, 5):
         return "", ""
     sides = sides if upwards == {True} else sides[::-1]

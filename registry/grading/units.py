@@ -36,6 +36,9 @@ def _sizes(table: str) -> dict[str, Fraction]:
 _UNITS = {
     name: (dimension, size) for dimension, names in TABLES["units"].items() for name, size in _sizes(names).items()
 }
+_UNITS |= {
+    name: (names[0], Fraction(1)) for names in map(str.split, TABLES["words"]["units"].split("|")) for name in names
+}
 SIZES = _sizes(TABLES["words"]["sizes"])
 
 

@@ -15,6 +15,7 @@ import resource
 import select
 import signal
 import sys
+from functools import lru_cache
 from typing import Any, NoReturn
 
 _ATTEMPTS = 3
@@ -33,18 +34,11 @@ _PLACES = ((3, 7), (-5, 11), (13, -17), (-19, -23))
 def _equal(answer: str, reference: str) -> bool:
     """Return whether math-verify finds two LaTeX texts equal. Only its LaTeX parser is used. It evaluates no code."""
     import math_verify
-    from latex2sympy2_extended import NormalizationConfig
     from sympy import Eq, Expr, Set, simplify
 
-    spelling = NormalizationConfig(units=False, malformed_operators=True, nits=True, boxed="none")
-    latex = [math_verify.LatexExtractionConfig(normalization_config=spelling)]
-    parsed_texts = [
-        math_verify.parse(f"${text}$", latex, fallback_mode="no_fallback", parsing_timeout=None)
-        for text in (answer, reference)
-    ]
-    if not all(parsed_texts):
+    answer_value, reference_value = _parsed(answer), _parsed(reference)
+    if answer_value is None or reference_value is None:
         return False
-    answer_value, reference_value = (expressions[0] for expressions in parsed_texts)
     if isinstance(answer_value, Eq) and isinstance(reference_value, Eq):
         # For math-verify, all equations without a solution are equal.
         ratio = simplify((answer_value.lhs - answer_value.rhs) / (reference_value.lhs - reference_value.rhs))
@@ -58,6 +52,18 @@ def _equal(answer: str, reference: str) -> bool:
         return True
     options = {"float_rounding": 12, "allow_set_relation_comp": True, "timeout_seconds": None}
     return bool(math_verify.verify(reference_value, answer_value, **options))
+
+
+@lru_cache(maxsize=1024)  # The solutions of a question have one reference, and often the same answer.
+def _parsed(text: str) -> Any:
+    """Return the expression of a LaTeX text, None if it cannot be read."""
+    import math_verify
+    from latex2sympy2_extended import NormalizationConfig
+
+    spelling = NormalizationConfig(units=False, malformed_operators=True, nits=True, boxed="none")
+    latex = [math_verify.LatexExtractionConfig(normalization_config=spelling)]
+    expressions = math_verify.parse(f"${text}$", latex, fallback_mode="no_fallback", parsing_timeout=None)
+    return expressions[0] if expressions else None
 
 
 def _same_values(answer: Any, reference: Any) -> bool | None:
@@ -220,6 +226,32 @@ class _Comparing:
         return os.read(self._replies, 64).decode() if ready else "late"
 
 
+def _predict_in_two_stages() -> None:
+    """Let the parser of LaTeX predict with less context first, which takes half of the time.
+
+    It then builds the same tree, or meets an error ("The Definitive ANTLR 4 Reference", section 13.7). After an error
+    it begins again with the full context.
+    """
+    from antlr4 import CommonTokenStream
+    from antlr4.atn.PredictionMode import PredictionMode
+    from latex2sympy2_extended.antlr_parser import PSParser
+
+    with_full_context = PSParser.math
+
+    def math(parser: Any) -> Any:
+        parser._interp.predictionMode = PredictionMode.SLL
+        try:
+            return with_full_context(parser)
+        except Exception:
+            lexer = parser.getTokenStream().tokenSource
+            lexer.reset()
+            second_parser = PSParser(CommonTokenStream(lexer))
+            second_parser._listeners = parser._listeners
+            return with_full_context(second_parser)
+
+    PSParser.math = math
+
+
 def main(seconds: float, megabytes: int, patience: float) -> None:
     """Answer requests until the input ends."""
     from latex2sympy2_extended import latex2sympy
@@ -227,6 +259,7 @@ def main(seconds: float, megabytes: int, patience: float) -> None:
 
     # R and r are two names. math-verify has no option for it.
     latex2sympy.__defaults__ = (*latex2sympy.__defaults__[:-1], ConversionConfig(lowercase_symbols=False))
+    _predict_in_two_stages()
     _equal("\\frac{1}{2}x", "\\frac{x}{2}")  # Loads the imports and the parser's tables before the fork.
     comparing = _Comparing(seconds, megabytes * 2**20)
     try:

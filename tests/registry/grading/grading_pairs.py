@@ -96,6 +96,19 @@ EQUAL = [
     ("\\begin{pmatrix}0.5 & 1\\\\2 & 3\\end{pmatrix}", "\\begin{pmatrix} \\frac12&1 \\\\ 2&3 \\end{pmatrix}"),
     ("\\begin{bmatrix}1&0\\\\0&1\\end{bmatrix}", "\\begin{pmatrix} 1 & 0 \\\\ 0 & 1 \\end{pmatrix}"),
     ("\\begin{pmatrix}\\sqrt{4}\\\\1\\end{pmatrix}", "\\begin{pmatrix}2\\\\1\\end{pmatrix}"),
+    ("[[1,2]]", "\\begin{pmatrix}1&2\\end{pmatrix}"),
+    # spellings that one rule alone reads
+    *[("\u221b27", "3"), ("\\text{\\frac12}", "0.5"), ("5\\text{ m^{2}}", "5\\text{ m}^2"), ("50\u00a2", "\\$0.5")],
+    *[("60 kph", "60"), ("60\\text{ km}/\\text{h}", "60\\text{ km/h}"), ("\\(x=5\\), \\(y=3\\)", "(5,3)")],
+    *[("2x+3=y", "2x+3"), ("1+/-sqrt(2)", "1\\pm\\sqrt2"), ("abs(x)<3", "(-3,3)"), ("x^-2", "1/x^2"), ("3*x", "3x")],
+    *[("x<=3", "(-\\infty,3]"), ("x>=3 or x<=1", "(-\\infty,1]\\cup[3,\\infty)"), ("1\\leq x\\lt 3", "[1,3)")],
+    *[("x\\geqslant3", "[3,\\infty)"), ("x != 2", "x\\neq 2"), ("\\left\\lvert x\\right\\rvert<3", "(-3,3)")],
+    *[
+        ("\u0663\u0665", "35"),
+        ("\u0394\u03bb", "\\Delta\\lambda"),
+        ("\\pounds 5", "5\\text{ sterling}"),
+        ("A\\$5", "5"),
+    ],
 ]
 
 DIFFERENT = [
