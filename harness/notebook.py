@@ -1,6 +1,6 @@
 """``prmcal.run`` and ``prmcal.open_run``: what the commands do, for Python and notebooks.
 
-They print nothing unless they are asked to, end no process, and raise the errors of the commands.
+They print nothing by default, end no process, and raise the errors of the commands.
 """
 
 import io
@@ -76,8 +76,8 @@ class Run:
         -------
         DataFrame
             Columns calibrator, rank, rank_low, rank_high, mean_rank, settings, lowest (settings with the lowest score),
-            wins, ties, losses, brier (noise-corrected Brier score), brier_reduction (by which share it is below that of
-            the baseline), the other main metrics, ias_accuracy, ias_samples, ias_share (samples divided by N),
+            wins, ties, losses, brier (noise-corrected Brier score), brier_reduction (the share by which calibration
+            lowers it), the other main metrics, ias_accuracy, ias_samples, ias_share (samples divided by N),
             ias_to_best_of_n and ias_to_equal_cost (differences of accuracy), fit_seconds and citation. Values have
             their 95% interval in ``<column>_low`` and ``<column>_high``. What was not measured is NaN.
         """
@@ -130,9 +130,9 @@ class Run:
     def trajectories(
         self, cell: str | int, question_id: str | None = None, *, limit: int | None = None
     ) -> pd.DataFrame:
-        """Return the trajectories that a cell was measured on, or those of one question, at most `limit`.
+        """Return the trajectories that a cell was measured on, or only of one question, at most `limit`.
 
-        Raises an UnknownCellError if there is no such cell, or several. The message names those that may be meant.
+        Raises an UnknownCellError if there is no such cell, or several. The message names similar cells.
 
         Returns
         -------
@@ -154,7 +154,7 @@ class Run:
     def compare(self, a: str | int, b: str | int) -> CellComparison:
         """Compare two cells of one leaderboard and one data set on the same questions.
 
-        Raises an UnknownCellError or an IncomparableCellsError if a name means no cell or several, or the cells cannot
+        Raises an UnknownCellError if a name means no cell or several, or an IncomparableCellsError if the cells cannot
         be compared.
 
         Returns
@@ -174,7 +174,7 @@ class Run:
 
 
 def _listed(names: Mapping[str, Any]) -> dict[str, Any]:
-    """Return lists of names by their kind, without the kinds that are not given."""
+    """Return lists of names by their kind, without absent kinds."""
     return {kind: [name] if isinstance(name, str) else list(name) for kind, name in names.items() if name is not None}
 
 
@@ -200,7 +200,7 @@ def run(
     Parameters
     ----------
     grid : str, Path, mapping or GridSpec
-        The name of a shipped grid such as ``"nano"``, the path of a grid file, or what such a file contains.
+        The name of a shipped grid such as ``"nano"``, the path of a grid file, or the content of such a file.
     out : str or Path
         The output folder: artifacts and the database.
     limit : int, optional
@@ -209,15 +209,15 @@ def run(
         Number of worker processes; by default one for each GPU or core.
     plugins : sequence of str or Path
         Python files that register plugins. A file that was changed since the last call is loaded again. Plugins that
-        are defined in the notebook itself cannot be used, because the worker processes do not have them.
+        are defined in the notebook cannot be used: worker processes do not have them.
     progress : bool, default False
         Whether the progress is written to standard error.
     only : mapping of str to str or sequence of str, optional
-        Run only what the cells with these names need, by their kind: ``{"llm": "weak", "prm": ["qwen", "shepherd"]}``.
-        Kinds are llm, prm, calibrator, dataset and strategy. Other cells stay as they are.
+        Run only the work that cells with these names need, by their kind: ``{"llm": "weak", "prm": ["qwen",
+        "shepherd"]}``. Kinds are llm, prm, calibrator, dataset and strategy. Other cells stay as they are.
     drop_cells : bool, default False
-        Whether finished cells are deleted from the database that the grid no longer has, or that have changed and that
-        `only` leaves out. Their artifacts stay.
+        Whether to delete finished cells that the grid no longer has, or that have changed and that `only` leaves out.
+        Their artifacts stay.
     cluster : ClusterSettings, optional
         How to run on a Ray cluster, such as ``ClusterSettings("10.0.0.1:6379")``. By default on this machine.
 

@@ -1,4 +1,4 @@
-"""Results with their intervals as tables, and those of calibrated rewards against success rates."""
+"""Tables of results with their intervals, and the results of calibrated rewards against success rates."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 
@@ -35,9 +35,9 @@ def metric_tables(
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Return metrics with their 95% intervals as a table, and their bootstrap replicates as another.
 
-    `groups` has metrics by their names: over all questions (None), and over those of each difficulty, whose replicates
-    are not returned. `compared` has the names whose replicates are returned, by default all. Two cells of a data set
-    are resampled alike, so their paired difference is the difference of their replicates. The column `resampled` is a
+    `groups` has metrics by their names, over all questions (None) and by difficulty. For a difficulty, no replicates
+    are returned. `compared` has the names whose replicates are returned, by default all. Two cells of a data set have
+    the same resamples, so the difference of their replicates is their paired difference. The column `resampled` is a
     hash of the questions that were resampled.
     """
     metrics = groups[None]
@@ -88,10 +88,10 @@ def question_output(
 ) -> Output:
     """Return the output of a job with one value for each question and metric: overall, by difficulty, and by question.
 
-    The value of a question is the linearised one of the metric, so that the mean over questions is the result, and the
-    mean over resampled questions is the result for these questions, to first order. For a mean of one value per
-    question, it is this value. The questions are selected from those of `axis`, and `rows` is the number of
-    trajectories behind the value of one.
+    The value of a question is the metric's linearised value: the mean over questions is the result, and the mean over
+    resampled questions is the result for these questions, to first order. For a mean of one value per question, it is
+    this value. The questions are selected from `axis`, and `rows` is the number of trajectories behind the value of a
+    question.
     """
     selections = axis.by_difficulty()
     groups = {level: {name: metric(chosen) for name, metric in metrics.items()} for level, chosen in selections}
@@ -107,8 +107,8 @@ _MEDIAN = 0.5
 def compute_calibration_metrics(shard: Shard[CalibrationMetricsParameters], context: Context) -> Output:
     """Return all metrics over the prefixes of the measured trajectories.
 
-    Terminal prefixes are left out, unless the grid counts them. If they are left out, the metrics with them have names
-    of their own.
+    Terminal prefixes are left out, unless the grid counts them. If they are left out, other metrics have names of their
+    own and count them.
     """
     rewards = context.table(shard, "calibrated", "calibrated_rewards")
     require_prefixes(rewards, "measurement")
@@ -159,7 +159,7 @@ def _statistics(references: Sequence[PluginReference], rows: PrefixRows, bootstr
 def _question_results(statistics: Mapping[str, Statistic]) -> pd.DataFrame:
     """Return the linearised values of the questions, by which calibrators are ranked over several cells.
 
-    There are none if a prefix has only one follow-up, since one draw does not tell its own noise.
+    There are no bins if a prefix has only one follow-up: the noise of one draw is unknown.
     """
     ranking = statistics.get(RANKING_METRIC)
     if not isinstance(ranking, Ratio):

@@ -1,9 +1,9 @@
 """Calibrators: the features that they read, their fits to success rates, and the rewards that they predict.
 
 Hidden states of a PRM are stored by a job of their own, or computed when a calibrator reads them. Both are rounded to
-half precision and come from the same requests, so a calibrator reads the same numbers. The keys of the fits and of
-their rewards differ all the same, and with them those of everything that reads these: stored states are an input with a
-key, and computed ones follow from the trajectories and the scores, which are inputs in their place.
+half precision and come from the same requests, so a calibrator reads the same numbers. The keys of the fits, of their
+rewards and of everything that reads these still differ: stored states are an input with a key, and computed ones follow
+from the trajectories and the scores, which are inputs in their place.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -52,8 +52,8 @@ def require_prefixes(rows: pd.DataFrame, use: str) -> None:
 def without_terminal(rows: pd.DataFrame, use: str) -> pd.DataFrame:
     """Return the prefixes that do not contain their final answer yet, as in the authors' fits and measurements.
 
-    Raises a DataError if there are none. The message names the option of the grid that keeps terminal prefixes: `use`
-    is the part of the grid file with this option, "calibration" or "measurement".
+    Raises a DataError if no prefix is left. The message names the option of the grid that keeps terminal prefixes:
+    `use` is the part of the grid file with this option, "calibration" or "measurement".
     """
     unfinished = rows[~rows["terminal"].to_numpy(bool)].reset_index(drop=True)
     if unfinished.empty:
@@ -127,7 +127,7 @@ def fit_to(calibrator: Calibrator, shard: Shard[FitParameters], context: Context
 def compute_calibrated(shard: Shard[CalibratedParameters], context: Context) -> Output:
     """Return one row for each prefix and level. Prefixes that are too long for the PRM have no row.
 
-    The levels are those of the calibrator, and those that the grid asks for besides.
+    The levels are the calibrator's and further ones of the grid.
 
     The other trajectories are not needed: they have no success rates to compare with, and IAS reads the reward of the
     bare question, which all trajectories of a question share.
@@ -150,8 +150,7 @@ def predicted_rewards(
 ) -> pd.DataFrame:
     """Return the rewards of some scored prefixes by a fitted calibrator, with one row for each prefix and level.
 
-    `more_levels` are levels beta besides those of the calibrator. Raises a PluginFailedError if the calibrator does not
-    fulfil its contract.
+    `more_levels` are further levels beta. Raises a PluginFailedError if the calibrator does not fulfil its contract.
     """
     levels = sorted({*calibrator.levels, *more_levels})
     predicted = np.empty((len(rows), len(levels)))
@@ -186,9 +185,9 @@ def compute_hidden(shard: Shard[HiddenParameters], context: Context) -> Output:
 def _requests_of(
     context: Context, shard: Shard[Any], rollout: ArtifactRef, score: ArtifactRef
 ) -> tuple[list[ScoringRequest], pd.DataFrame]:
-    """Return what a PRM reads of the measured trajectories of a rollout, and the scores of their prefixes.
+    """Return the scoring requests for the measured trajectories of a rollout, and the scores of their prefixes.
 
-    The score job wrote them in the order of its requests, and these requests have the same order.
+    The scores have the order of these requests.
     """
     stop = shard.parameters.trajectories.stop
     texts, rewards = context.store.table([rollout], "texts"), context.store.table([score], "rewards")
@@ -201,7 +200,7 @@ def _requests_of(
 def _compute_states(
     models: Models, reference: PluginReference, requests: Sequence[ScoringRequest], prefixes: int
 ) -> list[HiddenStates]:
-    """Return a PRM's hidden states for some requests, with this number of prefixes in all that are not too long."""
+    """Return a PRM's hidden states for some requests. `rows` is the number of all prefixes that are not too long."""
     with plugin_guard("prm", reference.name, "give hidden states"):
         prm = models.prm(reference)
         forests = patiently(prm, lambda: prm.hidden_states(requests))
@@ -228,7 +227,7 @@ def _save(forest: HiddenStates, folder: Path) -> None:
 def hidden_states(
     context: Context, shard: Shard[CalibratorParameters], rows: pd.DataFrame, by_question: bool = False
 ) -> Iterator[tuple[Ints, HiddenStates]]:
-    """Yield the hidden states of some scored prefixes, with the positions of these in `rows`.
+    """Yield the hidden states of some scored prefixes, with the positions of the prefixes in `rows`.
 
     They come all at once. With `by_question`, those that are computed come one question at a time: the PRM then reads
     each question once, and the states of one question are in memory.
@@ -274,11 +273,11 @@ class ComputedStates:
     """The states of a forest, of shape (nodes, width), which a PRM computes when they are read.
 
     Reading nodes computes all states of their questions, one question at a time. The first questions are kept in
-    memory, in half precision, as long as they take less than `KEPT_STATES` bytes, and the last one besides. Keeping the
-    first ones is better than keeping the last ones, since a fit reads all questions in each epoch.
+    memory, in half precision, as long as they take less than `KEPT_STATES` bytes, and the last one besides. The first
+    ones are kept and not the last ones, since a fit reads all questions in each epoch.
 
     The PRM reads everything once at the beginning, because the forest is not known before. There is at least one
-    request, with the number of its prefixes that are not too long. Each is a tree of the forest.
+    request. Each has the number of its prefixes that are not too long. Each is a tree of the forest.
     """
 
     ndim = 2
@@ -313,7 +312,7 @@ class ComputedStates:
         return states
 
     def prefixes(self, request: Ints, leaf: Ints, logit: Floats) -> HiddenStates:
-        """Return some prefixes: the number of the request of each, and its number among those of the request."""
+        """Return for some prefixes the numbers of their requests, and their numbers within the request."""
         starts = self._starts
         ends = [self._leaves[number][index] + starts[number] for number, index in zip(request, leaf, strict=True)]
         parents = [np.where(tree < 0, -1, tree + start) for tree, start in zip(self._parents, starts, strict=False)]

@@ -46,7 +46,7 @@ class Output:
     """The output of a shard."""
 
     tables: "dict[str, pd.DataFrame]" = field(default_factory=dict)
-    """Each is written as one Parquet file."""
+    """Each table is written as one Parquet file."""
     save: Callable[[Path], None] | None = None
     """Writes further files, such as a fitted calibrator, into the artifact's folder."""
     samples: int = 0
@@ -56,10 +56,10 @@ class Output:
 
 
 class Models:
-    """The one holder of models: of a worker, of a search, and of what answers questions.
+    """The only holder of models in a worker, in a search, and in a calibrated PRM that answers questions.
 
-    It has an LLM and a PRM at most, and builds each from its reference when it is first asked for. A model stays loaded
-    until another one of its kind takes its place, or one of the other kind that is not asked for `beside` it.
+    It has at most an LLM and a PRM, and builds each from its reference at the first use. A model is unloaded for
+    another model of its kind, or for a model of the other kind that is not used `beside` it.
 
     Several threads may share it. A block with `lock` has both models for itself.
 
@@ -92,12 +92,12 @@ class Models:
         return model
 
     def calibrator(self, reference: PluginReference, folder: Path | None = None) -> Calibrator:
-        """Return a new calibrator: unfitted, or as it was saved in a folder."""
+        """Return a new calibrator: unfitted, or loaded from a folder."""
         calibrator = reference.build(calibrators)
         return calibrator if folder is None else calibrator.load(folder)
 
     def close(self) -> None:
-        """Unload the models. They are loaded again when they are asked for."""
+        """Unload the models. They are loaded again when they are used."""
         with self.lock:
             while self._held:
                 self._held.popitem()[1][1].close()
@@ -106,8 +106,8 @@ class Models:
 class Context(Models):
     """Models, data sets and inputs for the shards that one worker runs.
 
-    Inputs are read in `store`, and `report` takes a short line about the progress of a long job. `questions` are known
-    already, by data set and split. The data set is not read for them.
+    Inputs are read in `store`, and `report` takes a short line about the progress of a long job. `questions` maps a
+    data set and a split to questions that are already read. The data set is not read for them.
     """
 
     def __init__(
@@ -188,7 +188,7 @@ class Context(Models):
 
         `make` takes the table and the other arguments: arrays, numbers, strings, and tuples and frozen dataclasses of
         these. It returns arrays, or tuples or frozen dataclasses of arrays. Artifacts never change, so the results of
-        some last calls are kept for other shards, which get the same arrays. Nobody can write to them.
+        the latest calls are kept, and other shards get the same arrays. Nobody can write to them.
         """
         key = make, tuple(shard.inputs[role]), table, content_digest(args)
         return self._results.recall(key, lambda: make(self.table(shard, role, table), *args))

@@ -45,7 +45,7 @@ def compute_curves(shard: Shard[CurvesParameters], context: Context) -> Output:
 
 
 def _by_question(axis: pools.QuestionAxis, table: Floats) -> pd.DataFrame:
-    """Return the accuracy of each question with each number of samples, from which that of any variant follows."""
+    """Return the accuracy of each question with each number of samples. From it follows the accuracy of any variant."""
     questions, samples = table.shape
     levels = pools.level_column(axis.question_levels)
     return pd.DataFrame(
@@ -85,7 +85,7 @@ _COMPARED = ("area", "samples_to_95")
 
 
 def compute_league(shard: Shard[LeagueParameters], context: Context) -> Output:
-    """Return the points of the curve, and what it achieves at equal cost and at equal accuracy."""
+    """Return the points of the curve, its gain at equal cost and its saving at equal accuracy."""
     parameters = shard.parameters
     if parameters.samples < 2:
         raise DataError("A league needs at least 2 samples. Leave out this data set in 'datasets' of the strategy.")
@@ -128,7 +128,7 @@ def _best_curve(single_accuracy: Floats, swept: Sequence[Answered], samples: int
 
 @remembered
 def _fixed_in_league(scores: Floats, correct: Bools, samples: int) -> Curve:
-    """Return the curve of best-of-n with a fixed n, with which all strategies of an LLM and a PRM are compared."""
+    """Return the curve of best-of-n with a fixed n. All strategies of an LLM and a PRM are compared with it."""
     return fixed_curve(best_of_each(scores, correct, samples), curve_counts(samples))
 
 
@@ -149,7 +149,7 @@ def _metrics(
 
 
 def _league_points(curve: Curve, swept: Sequence[Answered]) -> pd.DataFrame:
-    """Return the points with their intervals, and the largest error that a limited number of orders leaves."""
+    """Return the points with their intervals, and the largest error due to the limited number of orders."""
     errors = [order_error(point.order_error) for point in swept if point.order_error is not None]
     return pd.DataFrame(
         {

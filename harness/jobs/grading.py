@@ -57,7 +57,7 @@ def graded_row(
 ) -> dict[str, Any]:
     """Return a row of :func:`graded_table`.
 
-    `text` is the answer that was compared, and `answer` the one that was read, with the way in which it was read.
+    `text` is the compared answer, and `answer` the answer as it was read, with the way.
     """
     way = answer.way if answer and answer.text == text else None
     return {
@@ -113,7 +113,7 @@ def compute_success(shard: Shard[SuccessParameters], context: Context) -> Output
 def _outcome(
     prefix: PrefixOfTrajectory, parameters: SuccessParameters, grading: "_Grading"
 ) -> tuple[bool | None, bool]:
-    """Return whether all follow-ups of a prefix are correct, None if they are to be graded, and if it is terminal."""
+    """Return whether all follow-ups of a prefix are correct (None: they must be graded), and whether it is terminal."""
     outcome = prefix.outcome(parameters.follow_ups.stop)
     if outcome is not None:
         return outcome, prefix.whole
@@ -213,7 +213,7 @@ class _Grading:
 
 
 def graded_by(context: Context, reference: PluginReference, requests: Sequence[GradingRequest]) -> list[Graded]:
-    """Return what a grader says of some solutions. Raises a FaultyPluginError if it breaks its contract."""
+    """Return the verdicts of a grader on some solutions. Raises a FaultyPluginError if it breaks its contract."""
     with plugin_guard("grader", reference.name, "grade"):
         grades = context.grader(reference).grade(requests)
         require_length(grades, len(requests), "graded solutions")
@@ -227,7 +227,7 @@ def graded_by(context: Context, reference: PluginReference, requests: Sequence[G
 def compute_verdicts(shard: Shard[VerdictParameters], context: Context) -> Output:
     """Return the verdicts of another grader on graded trajectories.
 
-    A grader that is asked only where the first one could not decide keeps the first one's verdicts elsewhere.
+    A grader of undecided answers only keeps the first grader's other verdicts.
     """
     reference = shard.parameters.grader
     assert reference is not None

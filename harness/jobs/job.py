@@ -25,7 +25,7 @@ P_co = TypeVar("P_co", bound=Parameters, covariant=True)
 
 
 class Refs(tuple[ArtifactRef, ...]):
-    """Artifacts that are read together. Thousands of shards share one, so that its hash is computed once."""
+    """Artifacts that are read together. Thousands of shards share this object, so that its hash is computed once."""
 
     @cached_property
     def _hash(self) -> int:
@@ -55,7 +55,7 @@ class Shard(Generic[P_co]):
     version: int = field(default=0, compare=False)
     """The version of its kind of job when the key was made."""
     reuses: tuple[ArtifactRef, ...] = field(default=(), compare=False)
-    """Artifacts whose texts it takes over, where they have the same requests. They do not change its output."""
+    """Artifacts with texts that it takes over for equal requests. They do not change its output."""
 
     @property
     def size(self) -> int:
@@ -71,7 +71,7 @@ class Shard(Generic[P_co]):
 
     @property
     def gpus(self) -> int:
-        """The GPUs that a worker needs for it: those of its largest model; 0 if it loads none."""
+        """The number of GPUs that a worker needs for it: of its largest model; 0 without a model."""
         return max((model.gpus for _, model in self.models), default=1 if self.resource else 0)
 
 
@@ -93,7 +93,7 @@ NoName = Literal[""]
 
 @dataclass(frozen=True, slots=True)
 class Labels:
-    """The names in the grid of what a job or a cell is about; empty where one does not apply."""
+    """The names in the grid of the data set and the plugins of a job or a cell; empty for kinds without one."""
 
     llm: Name | NoName = ""
     prm: Name | NoName = ""

@@ -1,8 +1,8 @@
 """The parameters of shards: one frozen dataclass for each kind of job, and the types of their fields.
 
-Parameters are plain data, so that a shard can be sent to any process. A key is made from all of them. It does not have
-the names that a grid gives to its plugins and data sets: identities take the place of references, and the content of
-questions that of their positions.
+Parameters are plain data, so that a shard can be sent to any process. A key is made from all of them. Names that a grid
+gives to its plugins and data sets are not in the key: it has identities in place of references, and the content of
+questions in place of their positions.
 """
 
 import math
@@ -66,9 +66,9 @@ class Parameters:
     kind: ClassVar[str]
     """The kind of job."""
     version: ClassVar[int] = 1
-    """Part of every key. Raise it when the same inputs give another output."""
+    """Part of every key. Raise it if the output for the same inputs changes."""
     reads_references: ClassVar[bool] = False
-    """Whether the output depends on more of a question than its id and its text, such as the reference answer."""
+    """True if the output depends on more of a question than its id and its text, for example the reference answer."""
     data: QuestionSlice
     """The questions that the shard is about."""
 
@@ -97,7 +97,7 @@ class Parameters:
 
 @dataclass(frozen=True, kw_only=True)
 class GeneratingParameters(Parameters):
-    """The base of the parameters of jobs that sample from an LLM. Their output has texts, and no verdict on them."""
+    """The base of the parameters of jobs that sample from an LLM. Their output has texts without verdicts."""
 
     data: QuestionSlice
     llm: PluginReference
@@ -115,9 +115,9 @@ class GradingParameters(Parameters):
     answers: Ways
     """Where the answers stand in the texts."""
     grader: PluginReference | None
-    """What compares them with the references; None if the data set does."""
+    """The grader that compares answers with references; None for the data set's own rules."""
     rules: str
-    """The version of the data set's rules, with those of the libraries that can change a verdict; empty if it does not
+    """The versions of the data set's rules and of libraries that can change a verdict; empty if the data set does not
     grade."""
 
 
@@ -125,7 +125,7 @@ class GradingParameters(Parameters):
 class MeasuringParameters(Parameters):
     """The base of the parameters of jobs that compute results from artifacts. They run no model.
 
-    All cells of a data set have the same `bootstrap`, so that they are resampled alike.
+    All cells of a data set have the same `bootstrap`, so their resamples are equal.
     """
 
     reads_references = True
@@ -150,9 +150,9 @@ class RolloutParameters(GeneratingParameters):
 class FollowUpParameters(GeneratingParameters):
     """Follow up the unfinished prefixes of these trajectories: a block of their follow-ups, by their indices.
 
-    All prefixes, or at most `most_prefixes` of each trajectory, or the first ones. `prefer_answered` is that of
-    rollouts. With `answers`, only those prefixes are followed up that are unfinished if answers stand there, and
-    finished if they are boxed.
+    All prefixes, or at most `most_prefixes` of each trajectory, or the first ones. `prefer_answered` is as for
+    rollouts. With `answers`, only these prefixes are followed up: unfinished if answers stand there, and finished if
+    they are boxed.
     """
 
     kind = "follow_ups"
@@ -174,7 +174,7 @@ class GradedParameters(GradingParameters):
 
 @dataclass(frozen=True, kw_only=True)
 class VerdictParameters(GradedParameters):
-    """Grade the answers of graded trajectories once more, by another grader, which does not decide."""
+    """Grade the answers of graded trajectories by another grader, which does not decide."""
 
     kind = "verdicts"
 
@@ -227,7 +227,7 @@ class ScoreParameters(ScoringParameters):
 
 
 class HiddenParameters(ScoringParameters):
-    """Compute the hidden states of the trajectories, which are the measured ones."""
+    """Compute the hidden states of the measured trajectories."""
 
     kind = "hidden"
 
@@ -310,7 +310,7 @@ class CalibrationMetricsParameters(MeasuringParameters):
 
 @dataclass(frozen=True, kw_only=True)
 class StrategyParameters(MeasuringParameters):
-    """Compute what a strategy achieves on the pool."""
+    """Compute the results of a strategy on the pool."""
 
     kind = "strategy"
     version = 3

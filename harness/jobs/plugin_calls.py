@@ -26,14 +26,14 @@ _MISTAKES = (
 def plugin_guard(kind: str, name: str, action: str) -> Iterator[None]:
     """Turn any exception of a plugin into a PluginFailedError that names the plugin.
 
-    Errors of prmcal that a plugin passes on, such as a DataError, stay as they are. A StorageError does not: it would
-    end the whole run.
+    Errors of prmcal that a plugin passes on, such as a DataError, stay as they are. A StorageError does not count: it
+    would end the whole run.
 
-    A second try is worth its cost after a ModelBrokenError only. That is what an LLM, a PRM or a calibrator raises
-    when its engine, its GPU or its memory fails: a RuntimeError, an OSError, an exception of a library. These
-    would fail again, and are final: a result outside the contract, any other error of prmcal, and what Python raises
-    for mistakes in code or data, such as a TypeError, a ValueError, a KeyError or a ZeroDivisionError. A plugin that
-    knows better raises a ModelBrokenError itself.
+    A second try is worth its cost after a ModelBrokenError only. LLMs, PRMs and calibrators raise such errors when an
+    engine, a GPU or memory fails: a RuntimeError, an OSError, an exception of a library. These errors would occur
+    again, and are final: a result outside the contract, any other error of prmcal, and what Python raises for mistakes
+    in code or data, such as a TypeError, a ValueError, a KeyError or a ZeroDivisionError. A plugin that knows better
+    raises a ModelBrokenError itself.
     """
     try:
         yield
@@ -68,7 +68,7 @@ def checked_scores(prm: PRM, requests: Sequence[ScoringRequest]) -> list[list[Pr
 def checked_rewards(calibrator: Calibrator, features: Any, levels: Sequence[float]) -> Floats:
     """Return the rewards of a fitted calibrator at some levels, of shape (rows, levels).
 
-    Raises a FaultyPluginError if they are outside the contract: their shape, their range or their order.
+    Raises a FaultyPluginError if their shape, their range or their order breaks the contract.
     """
     has_levels = tuple(levels) == tuple(calibrator.levels)
     predicted = calibrator.predict(features) if has_levels else calibrator.predict_at(features, levels)

@@ -23,7 +23,7 @@ class QuestionAxis:
     question_ids: NDArray[Any]
     """Of shape (questions,)."""
     question_levels: NDArray[np.object_]
-    """The difficulty, a number or a word; None where it is not known. Of shape (questions,), object."""
+    """The difficulty, a number or a word; None if it is not known. Of shape (questions,), object."""
 
     @classmethod
     def of(cls, questions: Sequence[Question], ids: NDArray[Any]) -> Self:
@@ -38,7 +38,7 @@ class QuestionAxis:
         return sorted(levels, key=lambda level: (0, level, "") if not isinstance(level, str) else (1, 0, level))
 
     def by_difficulty(self) -> list[tuple[Level | None, Bools]]:
-        """Select all questions (None), then those of each difficulty that is known."""
+        """Select all questions (None), then the questions of each known difficulty."""
         everything = np.ones(len(self.question_ids), dtype=bool)
         return [(None, everything), *((level, self.question_levels == level) for level in self.known_levels)]
 
@@ -123,7 +123,7 @@ def _mean_tokens(scored: pd.DataFrame, question_ids: NDArray[Any]) -> Floats:
 def last_scores(shard: Shard[Parameters], context: Context) -> Floats:
     """Return the PRM's logit of every whole trajectory, of shape (questions, M). NaN: too long for the PRM.
 
-    Logits have the same order as rewards, except where rewards are so close to 1 that they are equal as numbers.
+    Logits have the order of rewards, and still differ where rewards are so close to 1 that they are equal as numbers.
     """
     return context.made_of(shard, "score", "rewards", scores_of_whole)
 

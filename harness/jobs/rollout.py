@@ -1,8 +1,8 @@
 """The work of an LLM: trajectories, and the follow-ups of their prefixes (Definition 1).
 
-Both are texts. Nothing here knows what is right: see :mod:`prmcal.harness.jobs.grading`. The random numbers of a text
-follow from the LLM, the sampling, the seed of the grid, the question, the prefix and the index of its block. So equal
-requests have equal texts in any shard, and a shard takes over the texts of its requests that another one has.
+Both are texts. No job here grades: see :mod:`prmcal.harness.jobs.grading`. The random numbers of a text follow from the
+LLM, the sampling, the seed of the grid, the question, the prefix and the index of its block. So equal requests have
+equal texts in any shard, and a shard takes over texts from another shard with the same requests.
 """
 
 import math
@@ -52,21 +52,21 @@ class PrefixOfTrajectory:
     def key(self) -> str:
         """The key by which equal prefixes of a question share their follow-ups.
 
-        The bare question gets follow-ups of its own for every trajectory, since IAS depends on its success rate. So
-        does a prefix whose verdict may be that of its trajectory.
+        The bare question gets separate follow-ups for every trajectory, since IAS depends on its success rate. A prefix
+        also gets them if its trajectory's verdict may be its own.
         """
         is_unshared = not self.step or self.correct is not None
         return content_key([list(self.steps), self.trajectory if is_unshared else None])
 
     def outcome(self, follow_ups: int) -> bool | None:
-        """Return the verdict on all follow-ups, if the LLM knows it; None if they must be sampled.
+        """Return the verdict on all follow-ups if the LLM knows it; None if they must be sampled.
 
-        It knows that of the whole trajectory, and with one follow-up this is that of all prefixes.
+        It knows the verdict of the whole trajectory. With one follow-up, this is the verdict of all prefixes.
         """
         return self.correct if self.whole or follow_ups == 1 else None
 
     def finished(self, answers: Ways = BOXED) -> bool:
-        """Return whether it needs no follow-ups: it has its final answer, or the LLM ended the text here itself."""
+        """Return whether it needs no follow-ups: it has its final answer, or the LLM ended the text here."""
         ended = self.whole and self.finish_reason == "end"
         return ended or find_answer(join_steps(self.steps), answers, self.whole) is not None
 
@@ -155,7 +155,7 @@ _TYPES |= {"correct": "boolean", REQUEST: "str"}
 
 
 class Drawing:
-    """The completions of a shard: taken over from other shards where these have the same request, or else sampled.
+    """The completions of a shard: taken over from other shards with the same request, or else sampled.
 
     `block` has the indices of the completions of each prefix.
     """
@@ -184,7 +184,7 @@ class Drawing:
         return [(request, completions_of[request][: len(self._block)]) for request in requests]
 
     def output(self, name: str, table: pd.DataFrame) -> Output:
-        """Return the output of the shard, with what was sampled and not what was taken over."""
+        """Return the output of the shard with the sampled completions, without those that were taken over."""
         return Output({name: table}, samples=self._samples, generated_tokens=self._tokens)
 
     def _request(self, prefix: Prefix, trajectory: int | None) -> str:
@@ -201,7 +201,7 @@ class Drawing:
         return completions_of
 
     def _sampled(self, prefixes: Mapping[str, Prefix]) -> list[list[Completion]]:
-        """Sample completions of prefixes, by their requests. Their steps are those of the LLM's own splitting."""
+        """Sample completions for requests. Their steps follow the LLM's own splitting."""
         if not prefixes:
             return []
         parameters = self._shard.parameters
@@ -215,10 +215,9 @@ class Drawing:
 def request_key(
     kind: str, identity: Mapping[str, Any], block: range, prefix: Prefix, trajectory: int | None = None
 ) -> str:
-    """Return the hash of everything that decides the completions of a prefix, which their seed follows from.
+    """Return the hash of everything that decides the completions of a prefix. It gives their seed.
 
-    `identity` is that of the shard, of which only some parameters count. `trajectory` is that of
-    :meth:`Drawing.draw`.
+    `identity` is the shard's; only some of its parameters count. `trajectory` is as in :meth:`Drawing.draw`.
     """
     deciding = {name: identity[name] for name in _DECIDING}
     return content_key([kind, deciding, [block.start, block.stop], prefix.question, list(prefix.steps), trajectory])

@@ -49,7 +49,7 @@ def compute_score(shard: Shard[ScoreParameters], context: Context) -> Output:
 def _rewards(scored: Sequence[_Place]) -> pd.DataFrame:
     """Return one row for each prefix.
 
-    It is built from whole columns: one table for each trajectory would take as long as a small PRM.
+    The table is built from whole columns: a table for each trajectory would take as long as a small PRM.
     """
     prefixes = [len(scores.logit) for _, _, scores in scored]
     return pd.DataFrame(

@@ -2,8 +2,7 @@
 
 In each round all live prefixes are extended in one call and scored in one. The result of a question does not depend on
 the other questions. Its random numbers follow from the seed, its own id, the step of the search and the position of the
-prefix. So a question that is searched alone has the same result, provided that the models give the same outputs in any
-batch.
+prefix. So a question alone has the same result, provided that the models give the same outputs in any batch.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -42,7 +41,7 @@ from prmcal.steps import in_thought, join_steps, split_steps
 Calibrate = Callable[[Any, Floats], tuple[Floats, Floats]]
 """Map prefixes and their logits to their median rewards and their rewards at the level beta. NaN: too long.
 
-The first argument is a sequence of prefixes, or their hidden states without those that are too long.
+The first argument is a sequence of prefixes, or the hidden states of all prefixes that are not too long.
 """
 
 
@@ -58,8 +57,8 @@ class Beam:
     finished: bool = False
     """True if it is complete, so that it is not continued."""
     ranked_by: float = float("nan")
-    """The reward that ranks prefixes, as the strategy's `rank` says: the PRM's own, or the calibrated median. NaN if
-    the prefix is too long for the PRM."""
+    """The reward that ranks prefixes: the PRM's own, or the calibrated median, by the strategy's `rank`. NaN if the
+    prefix is too long for the PRM."""
     reward: float = float("nan")
     """The reward that the strategy reads, also NaN if the prefix is too long."""
     logit: float = float("nan")
@@ -88,8 +87,8 @@ class Searched:
     generated_tokens: int = 0
     prefill_tokens: int = 0
     scored_tokens: int = 0
-    """Tokens that the LLM generated; tokens that it read, where a prefix counts once for all of its continuations;
-    tokens that the PRM read."""
+    """Tokens that the LLM generated; tokens that it read, a prefix once for all of its continuations; tokens that the
+    PRM read."""
 
     @property
     def live(self) -> bool:
@@ -108,8 +107,8 @@ class BeamSearch:
 
     The LLM samples the steps, the PRM scores the prefixes, and `calibrate` maps its logits to rewards. The strategy
     decides how many prefixes are kept, and how many continuations each of them gets; `target` is its C, if it has one.
-    `sampling` is that of whole trajectories. A trajectory ends with the step in which it reaches `max_tokens`, or with
-    a boxed answer.
+    `sampling` is for whole trajectories. A trajectory ends with the step in which it reaches `max_tokens`, or with a
+    boxed answer.
     """
 
     llm: LLM
@@ -211,7 +210,7 @@ class BeamSearch:
         return prefixes, logits, [sum(score.tokens for score in of_question) for of_question in scores]
 
     def _read_states(self, requests: Sequence[ScoringRequest]) -> tuple[HiddenStates, Floats, list[int]]:
-        """Return the same from one pass for states and scores, with states in the place of prefixes."""
+        """Work like `_read_scores`, with one pass for states and scores, and states in the place of prefixes."""
         # A forest has no row for a prefix that is too long, so each prefix is a request of its own.
         single = [replace(request, trajectories=(steps,)) for request in requests for steps in request.trajectories]
         forests = patiently(self.prm, lambda: self.prm.hidden_states(single))
@@ -242,7 +241,7 @@ def lengthened(
 ) -> Beam:
     """Return a prefix with one more sampled step, without rewards. It is finished at a boxed answer or a limit.
 
-    The limit of tokens is that of the steps, or `with_prompt` also that of what the LLM read.
+    The limit of tokens is for the steps, or with `with_prompt` also for the prompt.
     """
     added = split_steps(completion.text)
     steps, drawn, tokens = beam.steps + added, beam.drawn + 1, beam.tokens + completion.tokens
@@ -306,14 +305,14 @@ def compute_search(shard: Shard[SearchParameters], context: Context) -> Output:
 
 
 def _seed(shard: Shard[SearchParameters]) -> int:
-    """Return the seed of a search. It does not depend on which questions are searched together."""
+    """Return the seed of a search. The seed does not depend on which questions are searched together."""
     settings = {name: value for name, value in shard.identity.items() if name != "data"}
     fits = [ref.key for refs in shard.inputs.values() for ref in refs]
     return seed_from_key(content_key([settings, fits]))
 
 
 def calibrating(calibrator: Calibrator | None, prm: PRM, level: float | None) -> Calibrate:
-    """Return what maps logits to rewards: a fitted calibrator, or the logistic function if there is none.
+    """Return a map from logits to rewards: a fitted calibrator, or the logistic function without one.
 
     A strategy without a level beta reads the median.
     """

@@ -20,7 +20,7 @@ def in_steps(llm: LLM, prefix: data.Prefix, completions: Sequence[data.Completio
 
     If the prompt of a bare question ends with the tag that begins a thought, the completion gets this tag. The finish
     reason of a thought that was cut off is ``thought``. A mark ends every step of the LLM's own rule, unless blank
-    lines do. All else stays as it was sampled.
+    lines do. The rest of the text is unchanged.
     """
     splitting = StepSplitting.of(llm.splitting)
     thinking = starts_in_thought(llm, prefix)
@@ -47,9 +47,9 @@ def starts_in_thought(llm: LLM, prefix: data.Prefix) -> bool:
 def stored_completions(
     llm: LLM, requests: Sequence[tuple[data.Prefix, int]], completions_of: Any
 ) -> list[list[data.Completion]]:
-    """Return what an LLM gave for prefixes with the number of completions asked of each, as it is stored.
+    """Return the completions of an LLM for prefixes, each with a number of completions, in their stored form.
 
-    Raises a FaultyPluginError unless these are as many completions, which can be stored.
+    Raises a FaultyPluginError unless the numbers are right and the completions can be stored.
     """
     require_length(completions_of, len(requests), "lists of completions")
     for (_, count), completions in zip(requests, completions_of, strict=True):
@@ -62,8 +62,8 @@ def next_steps(
 ) -> list[list[data.Completion]]:
     """Continue several prefixes by one step each, in one call.
 
-    `sampling` is that of whole trajectories. For each request, its completions have the form in which texts are stored.
-    The finish reason is ``stop`` if the LLM may have had more to say.
+    `sampling` is for whole trajectories. Completions have their stored form. The finish reason is ``stop`` if the LLM
+    may have had more to say.
     """
     if not requests:
         return []

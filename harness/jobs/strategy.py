@@ -61,7 +61,7 @@ def tuned_strategy(
 def budgets(axis: pools.QuestionAxis, answered: Answered, fixed_budget: int) -> dict[str, MetricOf]:
     """Return the number of samples of a strategy, and its ratio to the fixed budget N = `most`, as metrics.
 
-    If the budget was estimated from other numbers of samples, it is the same for every selection of questions, and its
+    If the budget was estimated from other numbers of samples, it is the same for every selection of questions. Its
     interval is that of the mean of these numbers over all questions.
     """
     shared = answered.estimated_from
@@ -122,8 +122,8 @@ def _tokens(axis: pools.QuestionAxis, answered: Answered, per_sample: Floats) ->
 def compute_search_results(shard: Shard[SearchResultsParameters], context: Context) -> Output:
     """Return the metrics of a search. Each question is searched once, so its answer is either right or wrong.
 
-    The budget ratio is the sum of the generations over all questions, divided by that of the search of fixed width over
-    the same questions. Both are estimates: a question that is long for one search is long for the other.
+    The budget ratio is the sum of the generations over all questions, divided by the same sum of the search of fixed
+    width. Both are estimates: a question that is long for one search is long for the other.
     """
     searches = _by_question(context.table(shard, "search", "searches"))
     fixed = _by_question(context.table(shard, "fixed", "searches")).loc[searches.index]

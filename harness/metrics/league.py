@@ -1,12 +1,12 @@
 """Strategies at equal cost: numbers of a whole curve of accuracy against samples, with the values of the questions.
 
-A strategy has a point for each of its variants. Between two points, accuracy is that of mixing them: random questions
-are run with one variant and the others with the other, so that accuracy is linear in the mean number of samples. Every
-curve begins with one sample of each question (pass@1), which all strategies can do. Beyond its largest budget, a
-strategy draws no more samples, and its accuracy stays the same.
+A strategy has a point for each of its variants. Between two points, both variants are mixed: random questions are run
+with one variant and the rest with the other, so accuracy is linear in the mean number of samples. Every curve begins
+with one sample of each question (pass@1), which all strategies can do. Beyond its largest budget, a strategy draws no
+more samples, and its accuracy stays the same.
 
-The points are ordered by their mean samples. No point is chosen by its accuracy on the questions that are measured, so
-a strategy that gets worse with more samples is shown so.
+The points are ordered by their mean samples. No point is chosen by its accuracy on the measured questions, so a curve
+also shows where more samples make a strategy worse.
 """
 
 from collections.abc import Callable, Sequence
@@ -40,7 +40,7 @@ def accuracy_at(costs: Floats, accuracies: Floats, budget: ArrayLike) -> Floats:
     """Return the accuracy of curves at a budget, of shape (curves,).
 
     `costs`, the mean samples, ascend along each curve. They and the mean accuracies have the shape (curves, points).
-    The budget, of shape () or (curves,), is in mean samples, and at least that of the first point.
+    The budget, of shape () or (curves,), is in mean samples, and not below the first point.
     """
     budgets = np.broadcast_to(np.asarray(budget, dtype=np.float64), len(costs))
     upper = np.clip((costs <= budgets[:, None]).sum(axis=1), 1, costs.shape[1] - 1)
@@ -103,7 +103,7 @@ def _area_slopes(cost: Floats, accuracy: Floats, maximum: int) -> Slopes:
 
 
 def samples_to(costs: Floats, accuracies: Floats, wanted_accuracy: Floats, maximum: int) -> Floats:
-    """Return the smallest budget at which each curve reaches a wanted accuracy; N if it never does.
+    """Return the smallest budget at which each curve reaches an accuracy; N if it never does.
 
     The curves have the shape (curves, points) and ascending costs. The wanted accuracies and the result have the shape
     (curves,).
@@ -144,8 +144,7 @@ class CurveStatistic(Statistic):
     """A number of one or several curves over the same questions. Each curve has pass@1 as its first point.
 
     `of` computes it from the mean costs and accuracies of each curve, both of shape (replicates, points), and returns
-    (replicates,). Its interval is that of the percentiles of the bootstrap, for a number that is not smooth where a
-    curve is flat.
+    (replicates,). Its interval has percentiles of the bootstrap: the number is not smooth where a curve is flat.
     """
 
     def __init__(self, question_ids: ArrayLike, of: Callable[[Sequence[Means]], Floats], *curves: Curve) -> None:
@@ -158,13 +157,13 @@ class CurveStatistic(Statistic):
         return self.of([_means_of(curve)(weights) for curve in self.curves])
 
     def interval(self, replicates: Floats) -> tuple[float, float]:
-        """Return percentiles of the replicates, which contain the number."""
+        """Return percentiles of the replicates, widened to contain the number."""
         low, high = Statistic.interval(self, replicates)
         return min(low, self.value()), max(high, self.value())
 
 
 class SmoothStatistic(LinearisedStatistic, CurveStatistic):
-    """A number of curves whose interval is that of the mean of one value for each question.
+    """A number of curves with the interval of a mean of one value for each question.
 
     `slopes` returns the derivatives of the number by the mean cost and by the mean accuracy of each point. The costs,
     which ascend, and the accuracies of each curve have the shape (points,).
@@ -240,8 +239,8 @@ def samples_to_share(question_ids: ArrayLike, curve: Curve, fixed: Curve, maximu
 def saving(question_ids: ArrayLike, curve: Curve, fixed: Curve, maximum: int, share: float) -> CurveStatistic:
     """Return the share of samples that is saved for the same accuracy, compared with a fixed number of samples.
 
-    It is 1 - b / b_fixed, where b and b_fixed are the smallest budgets with a share of the accuracy of a fixed N. It is
-    below 0 if the strategy needs more samples than a fixed number does.
+    It is 1 - b / b_fixed for the smallest budgets b and b_fixed with a share of the accuracy of a fixed N. It is below
+    0 if the strategy needs more samples than a fixed number does.
     """
 
     def saved(curves: Sequence[Means]) -> Floats:

@@ -1,4 +1,4 @@
-"""From what a metric returns to a statistic, which has an interval and can be compared, and to two tables of bins.
+"""Statistics, with intervals and for comparisons, from the results of metrics; and two tables of bins.
 
 The tables are the reliability diagram and the histogram of signed errors.
 """
@@ -76,7 +76,7 @@ def statistic_of(metric: Metric, rows: PrefixRows, bootstrap: Bootstrap) -> Stat
 
     For a metric that is measured at each level, the rows are those of one level. `bootstrap` resamples the questions,
     by which the noise of an :class:`AbsoluteSum` is measured. Raises a FaultyPluginError if the metric returns
-    something else than its contract says. The message names the rule.
+    something outside its contract. The message names the rule.
     """
     values = metric.measure(rows)
     if values is None:
@@ -124,7 +124,7 @@ class _QuestionRatio(Ratio):
         self.rows = len(rows.reward)
 
     def values(self, weights: Floats) -> Floats:
-        """Compute the ratio under each row of `weights`: the overall one for a resample without any count."""
+        """Compute the ratio under each row of `weights`. A resample without any count gets the overall ratio."""
         counts = weighted_totals(weights, self._counts)
         overall = np.full(len(weights), self._sums.sum() / self._counts.sum())
         ratios = np.divide(weighted_totals(weights, self._sums), counts, out=overall, where=counts > 0)
@@ -149,7 +149,7 @@ def _checked(function: Weighted) -> Weighted:
 
 
 class _AbsoluteSum(Statistic):
-    """A sum of absolute errors. The interval says where it would lie for as many other questions.
+    """A sum of absolute errors. The interval is for as many other questions.
 
     Noise increases it, and both the value and the interval include the noise.
     """
@@ -167,7 +167,7 @@ class _AbsoluteSum(Statistic):
 class _CorrectedSum(Statistic):
     """A noise-corrected sum of absolute errors: an estimate of the sum over all questions without their noise.
 
-    The noise of each error is measured by resampling questions, so it includes that of the follow-ups. See
+    The noise of each error is measured by resampling questions, so it includes the noise of the follow-ups. See
     :mod:`prmcal.db.statistics.intervals` for the estimate, its bias and its interval.
     """
 

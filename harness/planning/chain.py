@@ -21,7 +21,7 @@ Reading = TypeVar("Reading", bound=parameters.CalibratorParameters)
 
 
 class Chain:
-    """Plans trajectories and what follows from them, step by step.
+    """Plans trajectories and all jobs that follow from them, step by step.
 
     `jobs` has every job that was planned so far, after its inputs.
     """
@@ -46,8 +46,8 @@ class Chain:
     def blocks(self, count: int, llm: PlannedPlugin[LLM] | None = None) -> list[range]:
         """Return follow-ups, or trajectories of an LLM, by their indices, as many together as a shard may have.
 
-        If the grid does not say how many, the LLM decides it, but for the first block: its trajectories are those that
-        are measured, and a PRM may have to score no others.
+        If the grid has no number, the LLM decides, except for the first block: its trajectories are measured, and a PRM
+        may have to score no others.
         """
         first = size = self.grid.shards.block
         if llm is not None and self.grid.shards.trajectories is None:
@@ -149,7 +149,7 @@ class Chain:
     ) -> list[Job[parameters.FollowUpParameters]]:
         """Follow up the prefixes of measured trajectories that are unfinished if answers are boxed.
 
-        If they stand elsewhere, a second job follows up the prefixes that are unfinished only then.
+        If answers stand elsewhere, a second job follows up prefixes that are then unfinished.
         """
         answers = self._grading(llm, data)["answers"]
         readings = [None] if BOXED in ways_of(answers) else [None, answers]
@@ -182,7 +182,7 @@ class Chain:
         return jobs
 
     def _grading(self, llm: PlannedPlugin[LLM], data: GridQuestions) -> dict[str, Any]:
-        """Return where the answers of an LLM to some questions stand, and what grades them."""
+        """Return where the answers of an LLM to some questions stand, and their grader."""
         answers = llm.reference.arguments.get("answers")
         dataset = data.dataset.built
         source = data.dataset.identity.get("source")
@@ -273,8 +273,8 @@ class Chain:
     def fit(self, calibrator: PlannedPlugin[Calibrator], scored: Scored) -> Job[parameters.FitParameters]:
         """Fit a calibrator to scored trajectories.
 
-        One that learns nothing reads the first shard of scores only, if nothing else needs them all: no strategy ranks
-        by the PRM, and it has no other calibrator.
+        A calibrator that learns nothing reads only the first shard of scores, unless something needs all: a strategy
+        that ranks by the PRM, or another calibrator.
         """
         spec, prm = self.grid.calibration, scored.prm.name
         rivals = self.resolved.calibrators_for(scored.llm.name, prm)
@@ -288,7 +288,7 @@ class Chain:
         return self._read(parameters.FitParameters, fields, calibrator, scored, success, None if needed else 1)
 
     def asked_levels(self, calibrator: Calibrator) -> tuple[float, ...]:
-        """Return the levels of the grid that a calibrator of any level predicts besides its own, ascending."""
+        """Return the further levels of the grid that a calibrator of any level predicts, ascending."""
         further_levels = set(self.grid.scaling.levels) - set(calibrator.levels) if calibrator.any_level else ()
         return tuple(sorted(further_levels))
 
@@ -311,7 +311,7 @@ class Chain:
     ) -> Job[Reading]:
         """Plan a job in which a calibrator reads the measured trajectories.
 
-        `fields` are the parameters that only this kind has. It reads only the first `shards` of scores, by default all.
+        `fields` are the parameters of this kind alone. It reads only the first `shards` of scores, by default all.
         """
         reads = calibrator.built.reads
         sources: dict[str, Job[parameters.Parameters]] = {"score": scored.scores}

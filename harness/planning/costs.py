@@ -11,7 +11,7 @@ from prmcal.harness.planning.plan import Plan
 from prmcal.harness.storage.store import ArtifactRef, Manifest
 
 _SECONDS_WITHOUT_MODEL = 0.05
-"""Seconds of a shard that runs no model, as long as none is finished."""
+"""Seconds of a shard without a model, until one is finished."""
 _ENOUGH = 0.05
 """The share of all work that is finished before a time left is estimated. The first shards are small."""
 
@@ -20,7 +20,7 @@ class CostModel:
     """The cost of the shards of a plan, learnt from finished ones.
 
     The time of a shard is estimated from finished shards of the same kind of job, in proportion to its work. Shards
-    with a model and shards without one are counted apart. As long as none of this kind is finished, all finished shards
+    with a model and shards without one are counted apart. Until a shard of this kind is finished, shards of all kinds
     count that also run a model, or also run none.
 
     `done` are the finished shards.
@@ -94,7 +94,7 @@ def seconds_left(
     workers: int,
     elapsed: Mapping[ArtifactRef, float] | None = None,
 ) -> float | None:
-    """Return the seconds until shards are finished, if all workers are busy until the end, or one has the longest.
+    """Return the seconds until all shards are finished: all work on all workers, or the longest shard.
 
     `workers` processes work on the `shards`. A model that is spread over several GPUs keeps as many of them busy.
     `elapsed` has the seconds since running shards began. Returns None if the time of a shard cannot be estimated yet,

@@ -22,9 +22,9 @@ _REASONING_STEP_TOKENS = 27
 _REASONING = re.compile(r"(?<![a-z0-9])(r1|qwq|thinking|reasoning|reasoner)(?![a-z0-9])", re.IGNORECASE)
 _FEWEST_PREFIXES = 6
 _QUESTION_TOKENS = 150
-"""Tokens of a question, including what the format of a PRM adds to it."""
+"""Tokens of a question, including the tokens of a PRM's format."""
 _LONGEST = 2048
-"""The max_tokens of published solutions, which is that of the paper."""
+"""The max_tokens of published solutions: the paper's."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Lengths:
 
     @classmethod
     def of(cls, llm: parameters.PluginReference, longest: int) -> "Lengths":
-        """Return the lengths of an LLM. Its name, or that of its checkpoint, says if it is a reasoning model."""
+        """Return the lengths of an LLM. Its name or its checkpoint's name shows if it is a reasoning model."""
         names = f"{llm.name} {checkpoint_of('llm', llm)}".replace("_", "-")
         return cls(longest, _REASONING_STEP_TOKENS if _REASONING.search(names) else _STEP_TOKENS)
 
@@ -53,7 +53,7 @@ class Lengths:
 
 
 def completions(work: parameters.Parameters) -> float:
-    """Return the completions that a shard is assumed to sample, which are known for rollouts; 0 if it samples none."""
+    """Return the completions that a shard is assumed to sample (exact for rollouts); 0 if it samples none."""
     if not isinstance(work, parameters.GeneratingParameters):
         return 0
     lengths = Lengths.of(work.llm, work.sampling.max_tokens)
@@ -136,7 +136,7 @@ def hours_of(billions: float, tokens: Mapping[Task, float]) -> float:
 
 
 Work = tuple[Literal["llm", "prm"], parameters.PluginReference, Task, float]
-"""A model with its kind, and on how many tokens it has a task."""
+"""A model with its kind, and the tokens of a task."""
 
 
 def assumed_work(plan: Plan) -> Iterator[tuple[Shard[parameters.Parameters], list[Work]]]:
@@ -180,9 +180,9 @@ def _reads_apart(prm: parameters.PluginReference) -> bool:
 
 
 def checkpoint_of(kind: str, model: parameters.PluginReference) -> str:
-    """Return the checkpoint of a model: that of its arguments, or that of its class.
+    """Return the checkpoint of a model: of its arguments, or of its class.
 
-    It is empty if the model loads none, or its plugin is not known, as where the status of a run is read.
+    It is empty if the model loads none, or if its plugin is not known, as in `prmcal status`.
     """
     if checkpoint := model.arguments.get("checkpoint"):
         return str(checkpoint)
@@ -193,6 +193,6 @@ def checkpoint_of(kind: str, model: parameters.PluginReference) -> str:
 
 
 def billions(checkpoint: str) -> float | None:
-    """Return the parameters of a model in billions, read from the name of its checkpoint; None if it is not there."""
+    """Return the parameters of a model in billions, from the name of its checkpoint; None if the name has no size."""
     sizes = _BILLIONS.findall(checkpoint.replace("_", "-"))
     return float(sizes[-1]) if sizes else None

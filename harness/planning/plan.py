@@ -57,11 +57,11 @@ class PlannedPlugin(Generic[AnyPlugin_co]):
     reference: PluginReference
     """Its name in the grid, and what a shard needs to build it."""
     identity: Mapping[str, Any]
-    """The part of it that keys contain."""
+    """The part of the plugin that keys contain."""
     citation: str = ""
-    """Where it was published; empty if it was not."""
+    """Where it was published; empty if unpublished."""
     absent: str = ""
-    """The checkpoint that the plan does without, because it is not on this machine; or empty."""
+    """The checkpoint that is not on this machine, so that the plan does without; or empty."""
     instance: AnyPlugin_co | None = field(default=None, repr=False, compare=False)
     """The plugin while a grid is planned, without its model. A saved plan has none."""
 
@@ -112,7 +112,7 @@ class Plan:
     absent: tuple[str, ...] = ()
     """Models and data that are not on this machine and that the plan does without."""
     repeated: int = field(default=0, compare=False)
-    """The questions whose text occurs before, in the same data set or another one. A saved plan does not know it."""
+    """The questions whose text occurs before, in the same or another data set. A saved plan does not know them."""
     _shards: dict[ArtifactRef, Shard[Parameters]] = field(default_factory=dict, init=False, repr=False, compare=False)
     _owners: dict[ArtifactRef, list[Job[Parameters]]] = field(
         default_factory=dict, init=False, repr=False, compare=False
@@ -129,7 +129,7 @@ class Plan:
         return self._shards.values()
 
     def owners(self, ref: ArtifactRef) -> Sequence[Job[Parameters]]:
-        """Return the jobs that a shard belongs to. Most shards belong to one."""
+        """Return the jobs that a shard belongs to. Most shards belong to a single job."""
         return self._owners[ref]
 
     def job_of(self, ref: ArtifactRef) -> Job[Parameters]:
@@ -145,7 +145,7 @@ class Plan:
         """Return the cells that have certain names.
 
         For each kind in `only`, a cell must have one of the names. Without kinds, all cells are returned. Raises a
-        GridError if no cell has such a name, or a combination of them.
+        GridError if no cell has such a name or such a combination.
         """
         for kind, names in only.items():
             if kind not in _KINDS:
@@ -164,8 +164,8 @@ class Plan:
     def part(self, cells: Collection[Cell]) -> Self:
         """Return the part that computes some of the cells; the plan itself for all of them.
 
-        It has all jobs that the cells need. It also has the jobs that no cell needs, such as those of curves, if they
-        read nothing else.
+        It has all jobs that the cells need. It also has jobs that no cell needs, such as curves, if they read nothing
+        else.
         """
         if len(cells) == len(self.cells):
             return self
@@ -203,7 +203,7 @@ def with_inputs(jobs: Iterable[Job[Parameters]]) -> list[Job[Parameters]]:
 
 
 def joined_plans(plans: Sequence[Plan]) -> Plan:
-    """Return one plan for the parts of a grid. What several have under one name is there once.
+    """Return one plan for the parts of a grid. Plugins and data sets with one name in several plans are there once.
 
     Raises a GridError if two parts fill the same cell.
     """
@@ -237,10 +237,10 @@ def make_shard(
 ) -> Shard[AnyParameters]:
     """Make a shard of a kind of job.
 
-    `fields` are its parameters, in which plugins stand for their references. Its key follows from all of them, with
-    identities in the place of plugins and the content of the questions in that of the data, and from the keys of its
-    inputs. `content` returns the hash of questions, with or without all but their ids and texts. `inputs` are the
-    artifacts that it reads, by role, and `resource` is the model that it needs loaded, if any.
+    `fields` are its parameters, in which plugins stand for their references. Its key follows from the keys of its
+    inputs and from all parameters, with identities in place of plugins and the content of the questions in place of the
+    data. `content` returns the hash of questions, with or without all but their ids and texts. `inputs` are the
+    artifacts that it reads, by role, and `resource` is the model that it needs, if any.
     """
     parameters = kind(**{name: as_reference(value) for name, value in fields.items()})
     names = [field.name for field in dataclass_fields(cast(Any, parameters))]
@@ -276,14 +276,14 @@ def without_unread_scores(
 
 
 def as_reference(value: Any) -> Any:
-    """Return a parameter as a shard has it."""
+    """Return a parameter in the form of a shard."""
     if isinstance(value, tuple):
         return tuple(map(as_reference, value))
     return value.reference if isinstance(value, PlannedPlugin) else value
 
 
 def as_identity(value: Any) -> Any:
-    """Return a parameter as a key has it. Metrics have names too, which are those of their columns."""
+    """Return a parameter in the form of a key. Metrics also have names: their columns."""
     if isinstance(value, tuple):
         return [[entry.name, entry.identity] if isinstance(entry, PlannedPlugin) else entry for entry in value]
     return value.identity if isinstance(value, PlannedPlugin) else plain_data(value)

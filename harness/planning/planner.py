@@ -25,7 +25,7 @@ from prmcal.registry.splitting import StepSplitting
 def roles(strategy: Strategy, tested: Sampled, tuning: Sampled | None = None) -> dict[str, Job[parameters.Parameters]]:
     """Return the jobs whose artifacts a strategy reads, by role.
 
-    `tested` are the trajectories of the test questions, perhaps scored or calibrated, and `tuning` the same of the
+    `tested` are the trajectories of the test questions, perhaps scored or calibrated. `tuning` are the same for the
     calibration questions, for a strategy that is tuned on them.
     """
     jobs: dict[str, Job[parameters.Parameters]] = {"graded": tested.graded}
@@ -44,8 +44,8 @@ def roles(strategy: Strategy, tested: Sampled, tuning: Sampled | None = None) ->
 def build_plan(grid: GridSpec, stand_ins: bool = False) -> plan.Plan:
     """Plan a grid. No model is loaded.
 
-    With `stand_ins`, it is planned also with models and data that are not on this machine, without asking the hub. The
-    plan then has the right numbers of jobs and samples, but its keys are not those of a run.
+    With `stand_ins`, stand-ins replace models and data that are not on this machine, and the hub is not asked. The plan
+    then has the right numbers of jobs and samples, but other keys than a run.
 
     Raises a PluginError, a DataError or a GridError if a plugin or a data set of the grid is not available.
     """
@@ -53,7 +53,7 @@ def build_plan(grid: GridSpec, stand_ins: bool = False) -> plan.Plan:
 
 
 class _Planner(Chain):
-    """Plans what is measured of the trajectories of each LLM, besides the chain of jobs that it is computed from."""
+    """Plans the measurements on the trajectories of each LLM, besides the chain of jobs before them."""
 
     def build(self) -> plan.Plan:
         self.cells: list[plan.Cell] = []
@@ -95,7 +95,7 @@ class _Planner(Chain):
                     self._calibrator(self.calibrated(calibrator, scored, fit), tuning, ranking)
 
     def _calibrator(self, calibrated: Calibrated, tuning: Scored, ranking: Scored) -> None:
-        """Plan everything that is measured of a calibrator on one data set, which is also scored for ranking."""
+        """Plan all measurements of a calibrator on one data set, which is also scored for ranking."""
         spec = self.grid.measurement
         metrics = self._measure(
             calibrated,
@@ -139,7 +139,7 @@ class _Planner(Chain):
         return [strategy for strategy in self.resolved.strategies if self.grid.runs(strategy.name, *names)]
 
     def _pool_strategies(self, labels: Labels) -> list[PoolStrategy]:
-        """Return those of these strategies that choose from a pool."""
+        """Return the strategies that choose from a pool."""
         built = (strategy.built for strategy in self._run_for(labels))
         return [strategy for strategy in built if isinstance(strategy, PoolStrategy)]
 
@@ -155,7 +155,7 @@ class _Planner(Chain):
     def _strategy(
         self, strategy: plan.PlannedPlugin[Strategy], tested: Sampled, tuning: Sampled, target: float | None
     ) -> Job[parameters.Parameters]:
-        """Plan what measures a strategy: a job over the pool, or a search and the baseline of its budget."""
+        """Plan the measurement of a strategy: a job over the pool, or a search and the baseline of its budget."""
         if _is_search(strategy):
             search = self._search(tested, strategy, target)
             fixed = self._search(tested, _baseline_of(strategy), None)
@@ -172,7 +172,7 @@ class _Planner(Chain):
         )
 
     def _league(self, tested: Scored, tuning: Sampled) -> None:
-        """Plan the curve of every strategy that has one for these scores, beside that of best-of-n with a PRM."""
+        """Plan the curve of every strategy that has one for these scores, and with a PRM the curve of best-of-n."""
         stages = {once_for(tested)} if isinstance(tested, Calibrated) else {"prm", "data"}
         for strategy in self._run_for(tested.labels) if self.grid.league else ():
             built = strategy.built
@@ -290,7 +290,7 @@ def _is_search(strategy: plan.PlannedPlugin[Strategy]) -> TypeGuard[plan.Planned
 
 
 def _baseline_of(strategy: plan.PlannedPlugin[SearchStrategy]) -> plan.PlannedPlugin[SearchStrategy]:
-    """Return the search of fixed width whose budget this one's is divided by.
+    """Return the search of fixed width: its budget divides the budget of a search.
 
     Raises a PluginError or GridError if there is no such search.
     """

@@ -1,4 +1,4 @@
-"""The obstacles for the plugins of a grid, as far as they are known before anything is sampled."""
+"""The obstacles for the plugins of a grid that are known before anything is sampled."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -44,7 +44,7 @@ class Problem:
 
     @property
     def may_pass(self) -> bool:
-        """True if it may work later, because only its server does not answer yet."""
+        """True if the plugin may work later, because only its server does not answer yet."""
         return isinstance(self.error, NoAnswerError)
 
     def __str__(self) -> str:
@@ -66,7 +66,7 @@ def joined_problems(problems: Iterable[Problem]) -> list[str]:
 
 
 def asked_solutions(grid: GridSpec, questions: Questions, plugin: str) -> dict[str, int]:
-    """Return how many solutions the grid asks for of each question, by its text, in the parts that have a plugin.
+    """Return how many solutions of each question the parts of a grid with a plugin need, by the question's text.
 
     Nothing is sampled of data sets with success rates, so their questions are left out.
     """
@@ -94,7 +94,7 @@ def plugin_problems(kind: str, name: str, plugin: Plugin, solutions: Mapping[str
 def plan_problems(grid: GridSpec, plan: Plan, models: Collection[str] | None = None) -> Iterator[Problem]:
     """Yield the problems of the plugins of a grid that was planned just now.
 
-    With `models`, only these are looked at, named as shards name them, such as "llm:weak".
+    With `models`, only these are checked, with names as in shards, such as "llm:weak".
     """
     built = {plugin.name: plugin.built for plugin in plan.plugins["dataset"] if isinstance(plugin.built, Dataset)}
     questions: Questions = {

@@ -1,8 +1,7 @@
 """Finding and reading grid files, and their JSON Schema, which editors use for completion and errors.
 
-Messages say where and what is wrong. The schema knows what a field may be. What several fields have to do with each
-other, such as a name that is used twice, only :func:`read_grid` checks. The arguments of plugins are checked when a
-grid is planned.
+Messages say where and what is wrong. The schema checks single fields. Only :func:`read_grid` checks several fields
+together, such as a name that is used twice. The arguments of plugins are checked when a grid is planned.
 """
 
 from collections.abc import Mapping
@@ -78,7 +77,7 @@ class _OnceLoader(yaml.SafeLoader):  # type: ignore[misc] # PyYAML has no types.
 
 
 def _beside(data: Any, folder: Path, argument: bool = False) -> Any:
-    """Return data in which arguments that name a file beside the grid, and none here, have its whole path."""
+    """Return data with whole paths of files in arguments that exist beside the grid, but not here."""
     if isinstance(data, dict):
         return {key: _beside(value, folder, argument or key == "arguments") for key, value in data.items()}
     if isinstance(data, list):
@@ -144,8 +143,8 @@ _DRAFT = "http://json-schema.org/draft-07/schema#"  # The newest draft that the 
 def grid_schema() -> dict[str, Any]:
     """Return the JSON Schema of a grid file with the plugins that are registered now.
 
-    An entry of a plugin is its name or a mapping. Its arguments are not checked, and it need not be registered, since
-    the grid may be run with a plugin file.
+    An entry of a plugin is its name or a mapping. Its arguments are not checked. It need not be registered, since a
+    plugin file may do this in the run.
     """
     schema = _for_editors(GridSpec.model_json_schema(ref_template="#/definitions/{model}"))
     definitions = schema.pop("$defs")

@@ -1,4 +1,4 @@
-"""A grid whose plugins are built and whose questions are read. The planner makes jobs of it. No model is loaded."""
+"""A grid whose plugins are built and whose questions are read. The planner makes the jobs. No model is loaded."""
 
 import inspect
 import json
@@ -38,7 +38,7 @@ _LEVELS = (0.1, 0.5, 0.9)
 
 
 def metric_specs(grid: GridSpec) -> list[PluginSpec]:
-    """Return the metrics of a grid, in the order of columns: those of every grid, and those that it lists."""
+    """Return the metrics of a grid, in the order of columns: the metrics of all grids, and its own."""
     bins = {"bins": grid.measurement.bins}
     with_bins = {name for name in _BUILT_IN if "bins" in inspect.signature(metrics.get(name)).parameters}
     built_in = [PluginSpec(name=name, plugin=name, arguments=bins if name in with_bins else {}) for name in _BUILT_IN]
@@ -48,11 +48,11 @@ def metric_specs(grid: GridSpec) -> list[PluginSpec]:
 def described_metrics(
     named: Sequence[tuple[str, Metric]], levels: Sequence[Sequence[float]], terminal: bool
 ) -> tuple[MetricColumn, ...]:
-    """Return what readers see of the metrics of a grid, in the order of columns.
+    """Return the descriptions of a grid's metrics for readers, in the order of columns.
 
     `named` are the names of the calibration metrics in the grid, and the metrics. `levels` are the levels beta that
-    each calibrator predicts. Without `terminal`, terminal prefixes do not count, and every metric has a column with
-    them too.
+    each calibrator predicts. Without `terminal`, terminal prefixes do not count, and every metric has a second column
+    that counts them.
 
     Raises a GridError if two metrics have columns of the same name.
     """
@@ -94,13 +94,13 @@ class GridQuestions:
     decider: PlannedPlugin[Grader] | None = None
     """The grader that decides what is correct; None if the data set does."""
     other_graders: tuple[PlannedPlugin[Grader], ...] = ()
-    """The graders whose verdicts stand beside those of the first one."""
+    """The further graders, which do not decide."""
     stand_in: bool = False
     _hashes: dict[tuple[range, bool], str] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def followed_up(self) -> SuccessRates | None:
-        """The data set if it has success rates, so that nothing is sampled of it; None otherwise."""
+        """The data set if it has success rates, so that nothing is sampled; None otherwise."""
         return self.dataset.built if isinstance(self.dataset.built, SuccessRates) else None
 
     @property
@@ -114,7 +114,7 @@ class GridQuestions:
         return [self._slice(whole[first : first + self.slice_size]) for first in whole[:: self.slice_size]]
 
     def content(self, questions: range, references: bool) -> str:
-        """Return the hash of some questions: of their ids and texts, and of all else if `references` is true.
+        """Return the hash of some questions: of their ids and texts, and with `references` of all fields.
 
         It is kept, because every job over a slice asks for it.
         """
@@ -169,7 +169,7 @@ class ResolvedGrid:
         return [self._for_llm(calibrator, spec, llm) for calibrator, spec in specs if spec.is_for(llm, prm)]
 
     def _for_llm(self, calibrator: PlannedPlugin[Calibrator], spec: PluginSpec, llm: str) -> PlannedPlugin[Calibrator]:
-        """Return the calibrator of one LLM, which may have arguments of its own."""
+        """Return the calibrator of one LLM, perhaps with other arguments for this LLM."""
         names = (spec.name, llm)
         if names not in self._of_llms:
             with plugin_guard(calibrators.kind, spec.name, "tell the arguments for an LLM"):
@@ -210,7 +210,7 @@ class ResolvedGrid:
 def resolve(grid: GridSpec, stand_ins: bool = False) -> ResolvedGrid:
     """Build the plugins and read the questions of a grid.
 
-    With `stand_ins`, it continues without the models and the data that are not on this machine.
+    With `stand_ins`, it does without models and data that are not on this machine.
 
     Raises a PluginError, a DataError or a GridError if a plugin or a data set is not available, or a question is used
     both to calibrate and to test.
@@ -238,7 +238,7 @@ def absent_checkpoints(plugin: Plugin) -> list[str]:
 
 
 def build_plugin(registry: Registry[AnyPlugin], spec: PluginSpec, stand_ins: bool = False) -> PlannedPlugin[AnyPlugin]:
-    """Build a plugin. With `stand_ins`, one whose checkpoint is absent gets an identity without its weights."""
+    """Build a plugin. With `stand_ins`, a plugin without its checkpoint gets an identity without weights."""
     reference = spec.reference()
     with plugin_guard(registry.kind, spec.name, "take its arguments"):
         built = reference.build(registry)
@@ -277,7 +277,7 @@ def _questions(grid: GridSpec, spec: DatasetSpec, stand_ins: bool) -> GridQuesti
 def _graders(
     spec: DatasetSpec, stand_ins: bool
 ) -> tuple[PlannedPlugin[Grader] | None, tuple[PlannedPlugin[Grader], ...]]:
-    """Return the grader that decides, None if the data set does, and the others."""
+    """Return the first grader (None: the data set grades), and the others."""
     if any(grader.plugin == DEFAULT_GRADER for grader in spec.graders[1:]):
         raise GridError(f"The grader 'default' of the data set '{spec.name}' must be its first one.")
     built = [build_plugin(graders, grader, stand_ins) for grader in spec.graders if grader.plugin != DEFAULT_GRADER]
@@ -292,7 +292,7 @@ def _graders(
 
 
 def _check_followed_up(grid: ResolvedGrid) -> None:
-    """Raise a GridError if something is asked of published success rates that they do not have."""
+    """Raise a GridError if the grid needs more than success rates from a data set that has only these."""
     for data in (data for data in grid.datasets if data.followed_up is not None):
         part = "calibration" if data is grid.calibration else "measurement"
         name = data.dataset.name

@@ -1,8 +1,8 @@
 """The plan of a run, saved in its folder, so that the folder can be read without the plugins and the data of the grid.
 
-The file is JSON, and nothing in it is executed. A plan can have hundreds of thousands of shards. Therefore what the
-shards of a job have in common is written once, artifacts that are read are given by their positions in the plan, and
-positions that follow each other are written as the first one and their number.
+The file is JSON, and nothing in it is executed. A plan can have hundreds of thousands of shards. Therefore common parts
+of the shards of a job are written once, inputs are positions in the plan, and successive positions are written as the
+first one and their number.
 """
 
 import json
@@ -80,7 +80,7 @@ def read_plan(directory: Path, grid: Mapping[str, Any]) -> Plan:
 
     `grid` is the data of the grid, as in the record of the run.
 
-    Raises a RunError if the file is damaged or missing, or is the plan of another grid, since a run was killed at its
+    Raises a RunError if the file is damaged or missing, or is the plan of another grid because a run was killed at its
     start.
     """
     path = directory / PLAN_FILE
@@ -98,7 +98,7 @@ def read_plan(directory: Path, grid: Mapping[str, Any]) -> Plan:
 
 
 def existing_plan(folder: RunFolder) -> Plan:
-    """Return the plan of the latest run of a folder, as it was saved.
+    """Return the saved plan of the latest run of a folder.
 
     Raises a RunError if no grid was run in the folder, or the saved plan is damaged or missing.
     """
@@ -164,7 +164,7 @@ def _runs(positions: Sequence[int]) -> list[int]:
 
 
 def _ranges(work: parameters.Parameters) -> list[range]:
-    """Return the fields in which the shards of a job differ. The first one is the range of the questions."""
+    """Return the fields in which the shards of a job differ. The first key is the range of the questions."""
     return [work.data.questions, *(value for value in vars(work).values() if isinstance(value, range))]
 
 

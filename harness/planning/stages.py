@@ -1,4 +1,4 @@
-"""The stages of what is known of the trajectories of an LLM: sampled, scored, calibrated."""
+"""The stages of the trajectories of an LLM: sampled, scored, calibrated."""
 
 from dataclasses import dataclass
 

@@ -79,7 +79,7 @@ def test_it_fits_the_terminal(monkeypatch: pytest.MonkeyPatch, width: int) -> No
 def test_a_plugin_has_its_arguments_with_types_defaults_and_meanings() -> None:
     text = " ".join(render_plugins("dataset", "jsonl").split())
     assert text.startswith("Questions from files of JSON lines. prmcal.registry.datasets.jsonl:JsonlDataset")
-    assert "path text or list of: text required The file of the test split" in text
+    assert "path text or list of: text required The file or files of the test split" in text
     assert "calibration_share number, above 0 and below 1 null The share of the questions" in text
     assert render_plugins("calibrator", "isotonic").endswith("It takes no arguments.")
     with pytest.raises(UnknownPluginError, match="Did you mean 'isotonic'"):
