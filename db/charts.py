@@ -27,7 +27,7 @@ _COLOURS = ("#5F6B7A", "#0985D1", "#A48348", "#419774", "#772241", "#982C00", "#
 _ON_DARK = ("#9AA5B5", "#249CF5", "#FBC102", "#2E9563", "#A56FB4", "#D0690A", "#8FC7FF", "#D7CA64")
 
 BLUE, RUST = _COLOURS[1], _COLOURS[5]
-"""The colours of what is better, or was repaired, and of what is worse."""
+"""The colours of better (or repaired) values, and of worse ones."""
 
 DARK = {INK: "#E3E5EA", PAPER: "#12151C", **dict(zip(_COLOURS, _ON_DARK, strict=True))}
 """The colour on a dark page for each colour on a light one."""
@@ -82,7 +82,7 @@ class Series:
         return alt.StrokeDash(f"{field}:N", scale=self._scale(self.dashes), sort=None, legend=legend)
 
     def shape(self, field: str, shown_legend: alt.Legend | None) -> alt.Shape | alt.ShapeValue:
-        """Return the encoding of the shape of a point. If all are equal, the legend shows none."""
+        """Return the encoding of the shape of a point. If all dashes are equal, the legend shows none."""
         if len(set(self.shapes)) == 1:
             return alt.ShapeValue(self.shapes[0])
         return alt.Shape(f"{field}:N", scale=self._scale(self.shapes), sort=None, legend=shown_legend)
@@ -94,9 +94,9 @@ class Series:
 def series_of(grid: Sequence[str], drawn_names: Collection[str]) -> Series:
     """Return the style of the series in a chart.
 
-    `grid` has all calibrators, in the order of the grid. The position of a calibrator decides its style, and up to 32
-    have different styles. `drawn_names` has the series in the chart. One that is no calibrator of the grid is drawn in
-    :data:`INK`, its lines dashed.
+    `grid` has all calibrators, in the order of the grid. The position of a calibrator decides its style. Up to 32
+    calibrators have different styles. `drawn_names` has the series in the chart. One that is no calibrator of the grid
+    is drawn in :data:`INK`, its lines dashed.
     """
     calibrators = [name for name in grid if name in drawn_names]
     others = sorted(set(drawn_names) - set(calibrators))
@@ -117,8 +117,8 @@ def with_shapes(series: Series) -> Series:
 def legend(names: Sequence[str] | None = None, *, lines: bool = True, width: float | None = None) -> alt.Legend:
     """Return a legend above a chart, with as many series in a line as fit into its width in pixels.
 
-    It lists some names or all series, with their lines and dashes or with points. By default the width is that of the
-    chart, which follows its container.
+    It lists some names or all series, with their lines and dashes or with points. By default the legend has the chart's
+    width, which follows its container.
     """
     symbol: dict[str, Any] = {"symbolSize": 80}
     if lines:
@@ -184,7 +184,7 @@ def curves(
     `base` has the data and the encoding of x, and `y` encodes a column ``NAME``, whose interval is in the columns
     ``NAME_low`` and ``NAME_high``. The column `by` has the series. `band` is the opacity of an area between the ends of
     the intervals, `rule` that of a vertical rule for each, and `point` the size of points in square pixels; 0 is for
-    none. Rules and points have the tooltip, and lines also what is `encoded` besides, such as their order.
+    none. Rules and points have the tooltip. Lines also have the encodings in `encoded`, such as their order.
     """
     name = y["shorthand"].partition(":")[0]
     low, high = alt.Y(f"{name}_low:Q", scale=y["scale"], title=y["title"]), f"{name}_high:Q"

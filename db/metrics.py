@@ -32,8 +32,8 @@ COSTS = ("generated_tokens", "prefill_tokens", "prm_tokens")
 """Metrics that measure the cost of a strategy, besides its samples."""
 
 UNTESTED = ("average_ce",)
-"""Metrics whose paired test would see differences where there are none, in 10% of cases: a bin with one question has
-the weight of a full one and no spread."""
+"""Metrics whose paired test would see differences in 10% of cases without any: a bin with one question has the weight
+of a full bin and no spread."""
 NOT_COMPARED = (*COSTS, "order_error", *UNTESTED)
 """Metrics by which cells are never compared."""
 
@@ -55,7 +55,7 @@ class Metric:
 
     name: str
     title: str
-    """The name in the database, and the one that readers see."""
+    """The name in the database, and the name for readers."""
     leaderboard: Leaderboard
     """The leaderboard that has the column."""
     better: Better | None
@@ -86,7 +86,7 @@ class Metrics(dict[str, Metric]):
         super().__init__((metric.name, metric) for metric in metrics)
 
     def __missing__(self, name: str) -> Metric:
-        """Return a metric that the run does not describe: no value of it is better."""
+        """Return a metric without a description in the run: none of its values is better."""
         return Metric(name, name.replace("_", " ").capitalize(), "calibration", None, "")
 
     def title(self, name: str) -> str:
@@ -98,7 +98,7 @@ class Metrics(dict[str, Metric]):
         return [metric for metric in self.values() if metric.leaderboard == leaderboard]
 
     def ordered(self, names: Iterable[str]) -> list[str]:
-        """Return names in the order of columns, and then those that the run does not describe by the alphabet."""
+        """Return names in the order of columns, and then names without a description in alphabetical order."""
         distinct = set(names)
         return [name for name in self if name in distinct] + sorted(distinct - self.keys())
 
@@ -109,7 +109,7 @@ def with_terminal(name: str) -> str:
 
 
 def counting_terminal(metric: Metric) -> Metric:
-    """Return what a calibration metric is called where it counts terminal prefixes."""
+    """Return the title of a calibration metric that counts terminal prefixes."""
     return replace(
         metric,
         name=with_terminal(metric.name),

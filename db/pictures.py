@@ -1,6 +1,6 @@
 """Two pictures: reliability before and after, and values with their intervals, one line each.
 
-Both are blue and grey, on a page, in an export, in a report and in a document. Their style is that of
+Both are blue and grey, on a page, in an export, in a report and in a document. Their style comes from
 :mod:`prmcal.db.charts`.
 """
 
@@ -31,10 +31,10 @@ def reliability(
     titles: tuple[str, str] = ("The score says", "It is right"),
     tooltip: Sequence[Any] = (),
 ) -> charts.Layers:
-    """Draw how often scores are right, with the diagonal of scores that say so.
+    """Draw how often scores are right, with the diagonal of calibrated scores.
 
     `points` has the columns series, score, right, right_low and right_high, a row for each bin of a series. If it has
-    the number n of scores in each bin, bars at the bottom show it. The titles are those of both axes.
+    the number n of scores in each bin, bars at the bottom show it. The titles are for both axes.
     """
     base = alt.Chart(points).encode(x=alt.X("score:Q", scale=charts.UNIT, title=titles[0], axis=_AXIS))
     y = alt.Y("right:Q", scale=charts.UNIT, title=titles[1], axis=_AXIS)
@@ -61,7 +61,7 @@ def forest(
     axis: alt.Axis | None = None,
     size: float = 60,
 ) -> list[alt.Chart]:
-    """Return the layers of values with their 95% intervals, one line each, in an order or in that of the rows.
+    """Return the layers of values with their 95% intervals, one line each, by default in the order of the rows.
 
     `base` has the data: the column `label` names the line, `by` the series that decides colour and shape, and low and
     high are the ends of the interval of `value`.

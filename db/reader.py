@@ -47,7 +47,7 @@ _MAGIC = slice(8, 12), b"DUCK"
 def engine_for(path: Path, *, read_only: bool = False, reads: Path | None = None) -> sa.Engine:
     """Make an engine without a connection pool: closing a connection releases the lock of the file.
 
-    Its connections have access to no other files than those in the folder `reads`, since a view could name any.
+    Its connections can only access files in the folder `reads`, since a view could name any file.
     """
     url = sa.URL.create("duckdb", database=str(path))
     engine = sa.create_engine(url, poolclass=NullPool, connect_args={"read_only": read_only, "config": _CLOSED})
@@ -119,7 +119,7 @@ def driver_errors(path: Path) -> Iterator[None]:
 def prepare_layout(connection: sa.Connection, path: Path) -> None:
     """Create all tables in an empty database, or call :func:`check_layout` for another. Create the views.
 
-    It is empty if its file is new, or if its process was killed before the first commit.
+    A database is empty if its file is new, or if its process was killed before the first commit.
     """
     if connection.exec_driver_sql(_TABLES).scalar():
         check_layout(connection, path)

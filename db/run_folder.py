@@ -1,4 +1,4 @@
-"""The files of a run's output folder: their paths, and what they tell while a run writes to it.
+"""The files of a run's output folder: their paths, and their content while a run writes to the folder.
 
 DIR/run.lock                       held by the run that writes to the folder
 DIR/run.json                       the grid and the plugin files of the latest run
@@ -45,7 +45,7 @@ def checkpoints_root(directory: Path) -> Path:
 
 
 def workers_folder(directory: Path) -> Path:
-    """Return the folder of what the workers tell during a run, whether it exists or not."""
+    """Return the folder of the workers' messages during a run, whether it exists or not."""
     return directory / "workers"
 
 

@@ -45,10 +45,10 @@ class Writer:
     """Writes a database file. Each file must have one writer at a time.
 
     The file is open, and locked for all other programs, only during a transaction. `patience` is the time in seconds to
-    wait for another program that locks it. If it does not exist, it is created together with its folder. If a process
-    that was killed has left it damaged, it is replaced by the published copy, or made anew if there is none. By
-    default, `path` and `published` are :func:`prmcal.db.run_folder.database_path` and ``published_path`` of one folder.
-    The files that it loads are in the folder `reads`, by default that of `path`. It has no access to others.
+    wait for another program that locks it. If it does not exist, it is created together with its folder. If a killed
+    process has left it damaged, it is replaced by the published copy, or made anew without one. By default, `path` and
+    `published` are :func:`prmcal.db.run_folder.database_path` and ``published_path`` of one folder. The files that it
+    loads are in the folder `reads`, by default the folder of `path`. It has no access to others.
 
     Raises a DatabaseVersionError if the file was written by another version of prmcal or DuckDB. Raises a
     DamagedDatabaseError if the file is damaged or was not written by prmcal. Raises a DatabaseStorageError if the
@@ -151,7 +151,7 @@ class Writer:
         return self.published.with_name(f".{self.published.name}.{os.getpid()}")
 
     def _restored(self) -> bool:
-        """Replace a file that a killed process has damaged. Return whether one did.
+        """Replace a file that a killed process has damaged. Return whether one was damaged.
 
         DuckDB changes some blocks in place, so a process that is killed meanwhile leaves a block that is half old and
         half new. It also leaves its log, which it deletes after the last block.
@@ -180,7 +180,7 @@ Values = Sequence[Any] | NDArray[np.float64]
 _VIEW = "rows_of_columns"
 
 Files = Mapping[str, Sequence[Path]]
-"""The Parquet files of each owner of rows: of a job by its key, or of a cell by its id."""
+"""The Parquet files by the owner of their rows: a job's key, or a cell's id."""
 
 _MOST_FILES, _MOST_BYTES = 500, 2**26
 """The limits of one statement: few enough files to be open at once, and few enough rows to be sorted in memory."""

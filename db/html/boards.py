@@ -37,7 +37,7 @@ def answer_html(ranked: Overview) -> str:
 
 
 def cards_html(ranked: Overview) -> str:
-    """Return three cards: how far scores are off, what calibration repairs, and what this saves."""
+    """Return three cards: the error of the scores, the repair by calibration, and the samples saved."""
     return template("cards.html").render(cards=overview.cards(ranked))
 
 
@@ -68,9 +68,9 @@ def competition_html(
 ) -> str:
     """Return a leaderboard: a line with an interval and a heat cell for each setting.
 
-    `rows` are those to show, in their order. `cell` gives the address of a cell by its identifier, `row` that of a row
-    by its name, and `sort` that of the order by a column: "name", "mean", or the number of a setting. The rows `chosen`
-    are marked.
+    `rows` are the rows to show, in their order. Three functions return addresses: `cell` of a cell by its identifier,
+    `row` of a row by its name, and `sort` of the order by a column: "name", "mean", or the number of a setting. The
+    rows `chosen` are marked.
     """
     all_rows = [*([board.reference] if board.reference else []), *rows]
     lines = _lines(board, all_rows, row)
@@ -100,8 +100,8 @@ def cells_html(
 ) -> str:
     """Return a table of cells, one column for each metric with its interval in it.
 
-    `row` gives the address that chooses a cell by its identifier, and `sort` that of the order by the key of a column.
-    With `hide`, a page can hide the columns that only some readers want.
+    `row` returns the address that chooses a cell by its identifier, and `sort` the address of the order by a column's
+    key. With `hide`, a page can hide the columns that only some readers want.
     """
     return template("cells.html").render(
         title=board.title,
@@ -125,7 +125,7 @@ def style() -> str:
 
 @cache
 def template(name: str, *folders: Path) -> "Template":
-    """Return a template of this folder, or of other ones, the first of which has it or what it extends."""
+    """Return a template of this folder, or of other folders; the first of them has it or its parent."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     environment = Environment(
@@ -166,7 +166,7 @@ def _percent(value: float, low: float, high: float) -> str:
 
 
 def _lines(board: Competition, rows: Sequence[Row], link: Link) -> list[dict[str, Any]]:
-    """Return what a template shows of each row."""
+    """Return the values of each row for a template."""
     low, high, _ = _axis(board, rows)
     leaders, lines = board.leaders, []
     ranks = [row.rank.rank for row in rows if row.rank and (row is not board.reference or row is rows[-1])]
@@ -223,7 +223,7 @@ def _step_text(index: int) -> str:
 
 
 def league_html(league: League) -> str:
-    """Return who wins and who loses in the league, in one sentence."""
+    """Return one sentence on who wins and who loses in the league."""
     return template("league.html").render(
         sentence=overview.league_sentence(league), measured=overview.league_measured(league)
     )

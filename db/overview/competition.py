@@ -1,7 +1,7 @@
-"""The leaderboard: who competes as rows, and the settings where they do as columns.
+"""The leaderboard: competitors as rows, and settings as columns.
 
-Calibrators compete at each data set, LLM and PRM. PRMs and LLMs compete with the scores of one calibrator, those
-as published unless the reader chooses another. Strategies compete at equal cost. All are ranked in the same way
+Calibrators compete at each data set, LLM and PRM. PRMs and LLMs compete with the scores of one calibrator, by default
+the uncalibrated scores. Strategies compete at equal cost. All are ranked in the same way
 (:func:`prmcal.db.overview.ranking.rank_by_means`), and a mean over settings counts each setting alike.
 """
 
@@ -37,7 +37,7 @@ class CellEstimate(Estimate):
     standing: str | None
     """"best", "tied" or "worse" by paired tests; None without tests."""
     ratio: float
-    """Below 1 where it is better than the reference of the setting, and NaN without one."""
+    """It is below 1 if the competitor is better than the reference of the setting, and NaN without a reference."""
 
 
 @dataclass(frozen=True)
@@ -46,10 +46,10 @@ class Row:
 
     name: str
     rank: Rank | None
-    """None for what does not compete."""
+    """None for a row that does not compete."""
     mean: Estimate | None
-    """What is drawn: the share of the Brier score that a calibrator removes, the mean Brier score of a PRM or an LLM,
-    or the gain of a strategy over a fixed n of equal cost. None for the reference, which has none."""
+    """The drawn mean: the share of the Brier score that a calibrator removes, the mean Brier score of a PRM or an LLM,
+    or the gain of a strategy over a fixed n of equal cost. None for the reference."""
     outcomes: Outcomes | None
     """Wins, ties and losses of paired tests; None without tests."""
     cells: Mapping[tuple[str, ...], CellEstimate]
@@ -68,7 +68,7 @@ class Competition:
     rows: tuple[Row, ...]
     """The best first."""
     reference: Row | None
-    """The uncalibrated scores, which the others are compared with; None if the rows are no calibrators."""
+    """The uncalibrated scores, the reference of the others; None if the rows are no calibrators."""
     scores: str | None = None
     """The calibrator whose scores PRMs or LLMs compete with."""
 
@@ -118,7 +118,7 @@ def before_and_after(ranked: Overview) -> dict[tuple[str, ...], dict[str, str]]:
 
 
 def _models(source: Source, kind: Kind, names: Names) -> Competition:
-    """Rank PRMs or LLMs by the noise-corrected Brier score, each at the settings of the others."""
+    """Rank PRMs or LLMs by the noise-corrected Brier score, at common settings."""
     kinds = [name for name in SETTING if name != kind]
     with connection_of(source) as connection:
         scores = next(iter(names.get("calibrator") or with_role(connection, "baseline")), None)

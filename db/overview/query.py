@@ -21,7 +21,7 @@ _FIRST_COLUMNS = ("calibrator", "rank", "rank_low", "rank_high", "mean_rank", "s
 
 
 def overview(source: Source, **names: Unpack[SettingNames]) -> types.Overview:
-    """Rank the calibrators of a grid, and measure what IAS gains with each.
+    """Rank the calibrators of a grid, and measure the gain of IAS with each.
 
     `llm`, `prm` and `dataset` keep only settings with these names.
     """

@@ -1,4 +1,4 @@
-"""Averages over settings, the ranking of what was measured at them, and the samples that the best rule saves."""
+"""Averages over settings, rankings over settings, and the samples that the best rule saves."""
 
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -65,7 +65,7 @@ def _alike(table: pd.DataFrame) -> list[list[Any]]:
 
 
 def relative_reduction(values: pd.DataFrame, baseline: pd.DataFrame) -> Estimate:
-    """Return 1 - (mean of `values`) / (mean of `baseline`), where both have the same settings and questions.
+    """Return 1 - (mean of `values`) / (mean of `baseline`). Both have the same settings and questions.
 
     Both are as for :func:`mean_over_settings`. The interval is that of the mean of the linearised ratio.
     """
@@ -104,7 +104,7 @@ def reduction_of_chosen(values: pd.DataFrame, baseline: str | None) -> Estimate 
 
 
 class FixedRivals(NamedTuple):
-    """The best fixed n of a setting, each chosen on the half of the questions that it is not compared on."""
+    """The best fixed n of a setting. Each half of the questions chooses the n for the other half."""
 
     names: tuple[Any, ...]
     values: pd.DataFrame
@@ -118,11 +118,11 @@ class FixedRivals(NamedTuple):
 def fixed_rivals(accuracies: pd.DataFrame, fixed: Collection[int], single: pd.DataFrame) -> Iterator[FixedRivals]:
     """Choose the best fixed n for each mean number of samples, at each setting that has one.
 
-    It is the most accurate one of at most this cost on the other half of the questions: one sample, or an
-    entry in `fixed` with its number of samples. So no question chooses the rival that it is compared with.
+    It is the most accurate n of at most this cost on the other half of the questions: one sample, or an entry in
+    `fixed` with its number of samples. So no question chooses the rival that it is compared with.
 
-    `accuracies` has the columns of a setting, question_id, entry, budget and value. `single` has those of a
-    setting, question_id and accuracy, with one sample, which is entry -1; settings may be missing.
+    `accuracies` has the columns of a setting, question_id, entry, budget and value. `single` is entry -1, one sample:
+    the columns of a setting, question_id and accuracy. Settings may be missing.
     """
     one_sample = single.assign(entry=-1, budget=1).rename(columns={"accuracy": "value"})
     columns = [*SETTING, "question_id", "entry", "budget", "value"]
@@ -197,11 +197,11 @@ def rank_by_means(values: pd.DataFrame, competitor: str) -> dict[Any, Rank]:
     has rank 1, and equal ones share the mean of their ranks. The ranks are in the order of the mean ranks, the lowest
     first; equal ones have the same rank, and are ordered by the mean value, and then by name.
 
-    A competitor is clearly ahead of another if it is so in nearly all resamples. With 95% confidence, none that is
-    clearly ahead of a competitor or behind it is so only by chance. The range of its ranks leaves out those. The
-    interval of its mean rank is the mean over settings of these (after Klein, Wright and Wieczorek, 2020, "A joint
-    confidence region for an overall ranking of populations"). Ranks in the resamples themselves would suggest too much:
-    they have the noise of the questions twice, and it separates those that are equal.
+    A competitor is clearly ahead of another if it is so in nearly all resamples. With 95% confidence, no competitor is
+    clearly ahead of another or behind it only by chance. The range of ranks of a competitor leaves out those that are.
+    The interval of its mean rank is the mean of these ranges over settings (after Klein, Wright and Wieczorek, 2020, "A
+    joint confidence region for an overall ranking of populations"). Ranks in the resamples themselves would suggest too
+    much: they have the noise of the questions twice, and it separates those that are equal.
 
     `values` has the columns dataset, llm, prm, question_id, value (lower is better), and the column `competitor`, such
     as "calibrator", whose values can be sorted. Settings with a single competitor are left out.
@@ -244,8 +244,8 @@ def rank_by_means(values: pd.DataFrame, competitor: str) -> dict[Any, Rank]:
 def _ahead(resampled: Floats, questions: int) -> NDArray[np.bool_]:
     """Return which competitors (rows) are clearly ahead of which others (columns).
 
-    `drawn` has their values in the resamples of at least so many questions, where lower is better: (resamples,
-    competitors).
+    `drawn` has their values in the resamples, lower is better: (resamples, competitors). There are at least so many
+    questions.
     """
     count = resampled.shape[1]
     if not len(resampled):
@@ -260,7 +260,7 @@ def _plausible_ranks(ahead: NDArray[np.bool_]) -> Floats:
 
 
 def _brackets(ahead: NDArray[np.bool_]) -> list[int]:
-    """Number the brackets of a ranking: each is as long as none in it is clearly ahead of another one."""
+    """Number the brackets of a ranking: within a bracket, no competitor is clearly ahead of another."""
     numbers: list[int] = []
     start = 0
     for row in range(len(ahead)):
@@ -271,7 +271,7 @@ def _brackets(ahead: NDArray[np.bool_]) -> list[int]:
 
 
 def _means_settings(of_dataset: pd.DataFrame, competitor: str) -> list[tuple[list[Any], Floats]]:
-    """Return for each setting of a data set its competitors, and their means: (1 + replicates, competitors)."""
+    """Return the competitors of each setting of a data set, and their means: (1 + replicates, competitors)."""
     totals = of_dataset.pivot_table(
         index="question_id", columns=[*SETTING, competitor], values="value", sort=False, observed=True
     )
@@ -299,15 +299,15 @@ def saving(rivals: Sequence[FixedRivals], rules: Sequence[int], entries: Sequenc
     """Return the share of samples that the best rule saves for the accuracy of the best fixed n.
 
     The rule is the entry among `rules`, numbers of `entries`, with the highest mean accuracy over settings and budgets
-    on the other half of the questions. So no question chooses the rule or the n that it is measured with. The
-    accuracies are those of the fixed n with 2, 4, ... samples, up to N / 2. Each is read off both curves, between whose
-    points the logarithm of the samples is interpolated. An accuracy that the rule does not reach counts as twice N
-    samples. The share is 1 - the geometric mean of the ratios of samples over accuracies and settings.
+    on the other half of the questions. So no question is measured with a rule or an n that it chose. The accuracies are
+    those of the fixed n with 2, 4, ... samples, up to N / 2. The samples for each accuracy come from both curves;
+    between points, their logarithm is interpolated. If the rule does not reach an accuracy, twice N samples count. The
+    share is 1 - the geometric mean of the ratios of samples over accuracies and settings.
 
     The questions of one half choose the rule of the other, so the halves are not independent. The interval holds for
     any dependence: the spread of a mean of two is at most the mean of their spreads, and not 1 / sqrt(2) of it.
 
-    None if no rule was measured at all settings, or if there are none.
+    None if no rule was measured at all settings, or without settings.
     """
     scores = {}
     for rule in rules if rivals else ():

@@ -59,7 +59,7 @@ def tests_between(connection: sa.Connection, cells: pd.DataFrame, metric: str, c
 
 
 def counted_tests(tests: pd.DataFrame, *, lower_wins: bool, without: Collection[Any] = ()) -> dict[Any, Outcomes]:
-    """Return the wins, ties and losses of each competitor. Tests against those in `without` do not count."""
+    """Return the wins, ties and losses of each competitor. Tests against competitors in `without` do not count."""
     tested = tests.dropna(subset=["p_adjusted"])
     significant = tested["p_adjusted"] < SIGNIFICANCE
     ahead = tested["difference"] < 0 if lower_wins else tested["difference"] > 0
@@ -96,7 +96,7 @@ def status_counts(cells: pd.DataFrame) -> dict[str, int]:
 
 
 def read_gains(connection: sa.Connection, settings: pd.DataFrame) -> tuple[float | None, dict[str, Gain]]:
-    """Read the highest target C of the grid, and what IAS gains with it at some settings, by calibrator.
+    """Read the highest target C of the grid, and the gain of IAS with this C at some settings, by calibrator.
 
     `settings` has the columns dataset, llm and prm. The target is None if no cell of best-of-n + IAS is done.
     """
@@ -165,12 +165,12 @@ def _values(connection: sa.Connection, cells: pd.DataFrame) -> tuple[pd.DataFram
 
 
 def against_equal_cost(spent: pd.DataFrame, curves: pd.DataFrame) -> pd.DataFrame:
-    """Return the accuracy of IAS minus that of a fixed n with the same mean samples, for each question.
+    """Return the accuracy of IAS minus the accuracy of a fixed n with the same mean samples, for each question.
 
-    The values are those of :func:`prmcal.db.statistics.budgets.equal_cost_values`. `spent` has the samples of IAS in
-    the columns dataset, llm, prm, calibrator, question_id and value. `curves` has the accuracy of best-of-n
-    for each number of samples from 1 to N. The columns of the result are those of `spent`. Settings with questions that
-    have no curve are left out.
+    The values come from :func:`prmcal.db.statistics.budgets.equal_cost_values`. `spent` has the samples of IAS in the
+    columns dataset, llm, prm, calibrator, question_id and value. `curves` has the accuracy of best-of-n for each number
+    of samples from 1 to N. The result has the columns of `spent`. Settings with questions that have no curve are left
+    out.
     """
     tables = {
         setting: rows.pivot_table(index="question_id", columns="samples", values="accuracy", sort=True)

@@ -23,7 +23,7 @@ def flat(values: Mapping[str, Any]) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Rank:
-    """The rank of what competes, over all settings where it is ranked."""
+    """The rank of a competitor over all settings where it is ranked."""
 
     settings: int
     """Number of these settings."""
@@ -37,7 +37,7 @@ class Rank:
     rank_high: int
     """The smallest and the largest rank that are plausible, with 95% confidence."""
     bracket: int
-    """Number of its bracket, from 1: of a bracket, none is clearly ahead of another one."""
+    """Number of its bracket, from 1. Within a bracket, no competitor is clearly ahead of another."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Outcomes:
     wins: int = 0
     ties: int = 0
     losses: int = 0
-    """Numbers of tests that it wins, that find no significant difference, and that it loses."""
+    """Numbers of tests that it wins, ties (no significant difference) and loses."""
 
     def __str__(self) -> str:
         return f"{self.wins}-{self.ties}-{self.losses}"
@@ -65,11 +65,11 @@ class Gain:
     share: Estimate | None
     """Samples divided by N of the setting, the samples of best-of-N; None if a setting has no best-of-n."""
     to_best_of_n: Estimate | None
-    """Accuracy minus that of best-of-N, paired; None if the grid has no best-of-n."""
+    """Accuracy minus the accuracy of best-of-N, paired; None if the grid has no best-of-n."""
     to_equal_cost: Estimate | None
     """Accuracy minus that of best-of-n with the same mean samples for every question, paired; None if unknown."""
     budgets: tuple[int, ...]
-    """N at these settings: each once, in increasing order. Empty if none has best-of-n."""
+    """The values of N at these settings, in increasing order. Empty if no setting has best-of-n."""
     settings: int
     """Number of settings behind the means."""
 
@@ -81,7 +81,7 @@ class Standing(Rank):
     calibrator: str
     """The name in the grid."""
     citation: str
-    """The publication; empty if it was not."""
+    """The publication; empty if unpublished."""
     outcomes: Outcomes
     """Wins, ties and losses of the paired tests against other calibrators."""
     brier: Estimate
@@ -118,7 +118,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Saving:
-    """What the best rule of the league saves for equal accuracy; see :func:`prmcal.db.overview.ranking.saving`."""
+    """The saving of the league's best rule at equal accuracy; see :func:`prmcal.db.overview.ranking.saving`."""
 
     entry: Entry
     """The rule that all questions together would choose."""
@@ -149,7 +149,7 @@ class Overview(Extent):
     before: Mapping[str, Estimate]
     """The errors of the baseline at the settings of the first calibrator of the ranking; see :class:`Standing`."""
     repair: Estimate | None
-    """The share of the baseline's Brier score that calibration removes, by the calibrators that other questions choose.
+    """The share of the baseline's Brier score that calibration removes, with calibrators that other questions choose.
     See :func:`prmcal.db.overview.ranking.reduction_of_chosen`."""
     target: float | None
     """The target probability C of the gains."""
@@ -162,9 +162,9 @@ class Overview(Extent):
     metrics: Metrics
     """The metrics of the run."""
     health: tuple[HealthCheck, ...] = ()
-    """The warnings that a reader must know about the data before the numbers, the most serious first."""
+    """The warnings about the data that a reader needs before the numbers, the most serious first."""
     saving: Saving | None = None
-    """What the best rule saves; None if the grid has no league with a fixed rule and one that stops early."""
+    """The saving of the best rule; None if the grid has no league with a fixed rule and a rule that stops early."""
 
 
 def levels_of(entries: Iterable[Entry]) -> dict[Entry, str]:
@@ -186,16 +186,16 @@ class LeagueRow:
     """The publication of the strategy; empty if it was not."""
     rank: Rank | None
     """Its rank by the accuracy over budgets, and the mean of its ranks at single settings. None for a reference, which
-    needs the truth and does not compete, and for an entry without a rival."""
+    needs the truth and does not compete, and for an entry without rivals."""
     outcomes: Outcomes
     """Wins, ties and losses of the paired tests against other entries over budgets. References do not count."""
     gain: Estimate
-    """Accuracy over budgets minus that of best-of-n with a fixed n, averaged over settings."""
+    """Accuracy over budgets minus the accuracy of best-of-n with a fixed n, averaged over settings."""
     accuracies: Mapping[int, Estimate]
     """Accuracy at a mean number of samples, averaged over settings."""
     over_fixed: Estimate | None
-    """Accuracy over budgets of 2, 4, ... samples minus that of the best fixed n of equal cost, averaged over
-    settings. It is chosen on the other half of the questions. None without a fixed rule."""
+    """Accuracy over budgets of 2, 4, ... samples minus the best fixed n of equal cost, averaged over settings. This n
+    is chosen on the other half of the questions. None without a fixed rule."""
     saving: Estimate
     """Share of samples saved at 95% of the accuracy of best-of-N, averaged over settings."""
     order_error: float
@@ -210,7 +210,7 @@ class League(Extent):
     """The strategies of a grid at equal cost."""
 
     budgets: tuple[int, ...]
-    """N, the largest number of samples at a setting: each once, in increasing order."""
+    """The values of N, the largest number of samples at a setting, in increasing order."""
     rows: tuple[LeagueRow, ...]
     """The lowest mean rank first, then the references."""
     health: tuple[HealthCheck, ...] = ()

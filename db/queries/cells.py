@@ -92,8 +92,8 @@ def numbered(source: Source) -> dict[str, int]:
 def find_cell(source: Source, name: str) -> str:
     """Return the identifier of the cell that a reader names.
 
-    The name is a short number (``12`` or ``#12``), an identifier, or a part of it that only one cell has. The parts
-    between slashes or spaces may leave out others: ``weak/isotonic/math`` is a part of
+    The name is a short number (``12`` or ``#12``), an identifier, or a part of an identifier that only one cell has.
+    The parts between slashes or spaces may leave out others: ``weak/isotonic/math`` is a part of
     ``calibration/weak/qwen/isotonic/nano-math``. Raises an UnknownCellError if there is no such cell or several. The
     message has up to three cells that may be meant.
     """
@@ -185,7 +185,7 @@ class CellDetail:
     cell: dict[str, Any]
     """The row of the cell in the table ``cells``."""
     run: dict[str, Any] | None
-    """The row of the run that measured it in the table ``runs``; None until it is done."""
+    """The row in the table ``runs`` of the run that measured it; None until it is done."""
     results: pd.DataFrame
     """Its values over all questions and by difficulty."""
     jobs: pd.DataFrame
@@ -251,7 +251,7 @@ def _upstream_jobs(connection: sa.Connection, row: dict[str, Any]) -> pd.DataFra
 
 
 def _measured_jobs(jobs: pd.DataFrame, row: dict[str, Any]) -> pd.DataFrame:
-    """Keep the jobs of a cell's own LLM on its test questions. The jobs of its calibrator have other questions."""
+    """Keep the jobs of a cell's LLM on its test questions. The jobs of its calibrator have other questions."""
     same = (jobs["dataset"] == row["dataset"]) & (jobs["llm"] == row["llm"])
     split = jobs.loc[jobs["job_key"] == row["job_key"], "split"]
     if len(split) and split.iloc[0] is not None:

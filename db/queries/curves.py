@@ -76,8 +76,8 @@ class ExactCurves:
     accuracy: NDArray[np.float64]
     """Expected accuracy of best-of-n for n from 1 to N. Of shape (questions, N), float64."""
     rewards: dict[tuple[str, float], NDArray[np.float64]]
-    """Calibrated rewards of the question alone, by calibrator and level; NaN if it is too long for the PRM. Of shape
-    (questions,), float64."""
+    """Calibrated rewards of the bare question, by calibrator and level; NaN if the question is too long for the PRM. Of
+    shape (questions,), float64."""
 
     @property
     def most(self) -> int:
@@ -87,7 +87,7 @@ class ExactCurves:
     def fixed(self, counts: Sequence[int]) -> Curve:
         """Return the curve of best-of-n with the same n for every question.
 
-        `counts` are the values of n, each in [1, N]; each gives a point.
+        `counts` are the values of n, in [1, N]. Each is a point.
         """
         samples = np.tile(np.asarray(counts, dtype=np.int64), (len(self.question_ids), 1))
         return self._curve(samples, exact_interval)

@@ -1,4 +1,4 @@
-"""The health of a run: what a careful reader must know about its data before any number."""
+"""The health of a run: problems of its data that a reader must know before any number."""
 
 import json
 import math
@@ -36,7 +36,7 @@ MOST_UNREAD = 0.1
 
 _NOTABLE_SHARE = 0.05
 READ, GRADER = "read: ", "grader: "
-"""How the names of checks begin that count the answers read in one way (``read: boxed``), and that compare graders."""
+"""The beginnings of two kinds of checks' names: counts of answers by their way (``read: boxed``), and graders."""
 
 _REASONS = ("timed out", "unknown words", "ambiguous comma")
 """Verdicts that say why the grader did not decide."""
@@ -67,8 +67,8 @@ def check_health(connection: sa.Connection) -> list[HealthCheck]:
 def health(source: Source, *, all_checks: bool = False, **names: Unpack[Names]) -> tuple[HealthCheck, ...]:
     """Return the findings, the most serious first. With `all_checks`, checks that found nothing to mention come too.
 
-    `llm`, `prm` and `dataset` keep only findings about these, and other names count for nothing. Findings about an
-    LLM's solutions belong to every PRM.
+    `llm`, `prm` and `dataset` keep only findings about these. Other names are ignored. Findings about an LLM's
+    solutions belong to every PRM.
     """
     table = HealthCheck.__table__
     query = sa.select(*table.columns).order_by(*table.primary_key)
@@ -87,7 +87,7 @@ def health(source: Source, *, all_checks: bool = False, **names: Unpack[Names]) 
 def _condition_counts(
     connection: sa.Connection, source: Any, data: Sequence[Any], conditions: Mapping[str, sa.ColumnElement[bool]]
 ) -> Iterator[tuple[dict[str, Any], str, int, int]]:
-    """Yield each part of the data, a check, and how many rows of all fulfil the condition of the check."""
+    """Yield each part of the data, a check, how many rows fulfil its condition, and the number of rows."""
     counts = (sa.func.count().filter(condition) for condition in conditions.values())
     query = sa.select(*data, sa.func.count(), *counts).select_from(source).group_by(*data).order_by(*data)
     for dataset, split, llm, total, *counts_by_check in connection.execute(query):
@@ -97,7 +97,7 @@ def _condition_counts(
 
 
 def _solutions(connection: sa.Connection) -> Iterator[HealthCheck]:
-    """Count the solutions without an answer that could be read, those cut off, and those with a single step."""
+    """Count the solutions without a readable answer, the solutions cut off, and the solutions with a single step."""
     source = sa.join(Trajectory, Job, Job.job_key == Trajectory.job_key)
     conditions = {
         "unread": Trajectory.verdict == "unparsed",
@@ -264,7 +264,7 @@ def _rewards(connection: sa.Connection) -> Iterator[HealthCheck]:
 def areas_within(solutions: "pd.DataFrame") -> "pd.Series":
     """Return the area under the curve of each question that has right and wrong solutions.
 
-    It is the chance that a right solution has a higher reward than a wrong one, where equal rewards count one half.
+    It is the chance that a right solution has a higher reward than a wrong one. Equal rewards count one half.
     `solutions` has the columns job_key, question_id, reward and correct.
     """
     keys = [solutions["job_key"], solutions["question_id"]]
@@ -278,7 +278,7 @@ def areas_within(solutions: "pd.DataFrame") -> "pd.Series":
 
 
 def _choices(connection: sa.Connection) -> Iterator[HealthCheck]:
-    """Compare best-of-N of each PRM, with the largest N, with one sample and with a plain vote, paired by question."""
+    """Compare each PRM's best-of-N (with the largest N) with one sample and with a plain vote, paired by question."""
     query = (
         sa.select(
             *(Cell.strategy, Cell.dataset, Cell.llm, Cell.prm),

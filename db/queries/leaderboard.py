@@ -25,8 +25,8 @@ def measurements(
     """Return the measured values of a leaderboard, one per row, in the order of the grid.
 
     `llm`, `prm`, `calibrator`, `dataset` and `strategy` keep only cells with these names
-    (:class:`prmcal.db.queries.cells.Names`). Standings are those among all cells. With `question_level`,
-    the values are those over the questions of this difficulty, and have no standing.
+    (:class:`prmcal.db.queries.cells.Names`). Standings are among all cells. With `question_level`, the values are over
+    the questions of this difficulty, and have no standing.
 
     The columns are cell_id, number (the short number), those of :data:`prmcal.db.metrics.COORDINATES`, status, reason,
     difference (what another run has under the same key, such as ``brier 0.0081``), metric, value, low, high, rows,
@@ -61,11 +61,11 @@ def measurements(
 def leaderboard(source: Source, /, table: Leaderboard = "calibration", **filters: Any) -> pd.DataFrame:
     """Return a leaderboard with one row per cell and separate columns for every metric.
 
-    The filters are those of :func:`measurements`. The columns are cell_id, number and those of
+    Filters are as in :func:`measurements`. The columns are cell_id, number and those of
     :data:`prmcal.db.metrics.COORDINATES`; for each metric ``<metric>``, ``<metric>_low``, ``<metric>_high`` and
-    ``<metric>_standing``; then rows and questions (the smallest numbers behind any value of
-    the cell), on the calibration leaderboard independent (how many independent prefixes have a mean error as uncertain
-    as these), status, reason and difference.
+    ``<metric>_standing``; then rows and questions (the smallest numbers behind any value of the cell), on the
+    calibration leaderboard independent (how many independent prefixes have a mean error as uncertain as these), status,
+    reason and difference.
     """
     with connection_of(source) as connection:
         long, descriptions = measurements(connection, table, **filters), metrics(connection)
@@ -88,7 +88,7 @@ def leaderboard(source: Source, /, table: Leaderboard = "calibration", **filters
 
 
 def _independent(board: pd.DataFrame) -> "pd.Series[float]":
-    """Return the variance of the errors of prefixes, divided by that of their mean, as its 95% interval shows it."""
+    """Return the variance of the errors of prefixes, divided by the variance of their mean from its 95% interval."""
     errors = board.reindex(columns=["brier", "signed_error", "signed_error_low", "signed_error_high"]).astype(float)
     deviation = (errors["signed_error_high"] - errors["signed_error_low"]) / (2 * NormalDist().inv_cdf(0.975))
     number = (errors["brier"] - errors["signed_error"] ** 2) / deviation.where(deviation > 0) ** 2
@@ -106,8 +106,8 @@ def reported(**filters: str) -> pd.DataFrame:
 
     The columns are table (its label in the paper's source), dataset, llm, prm, calibrator, strategy, metric, value,
     digits (decimal places in the paper) and status, which is ``reported``. Calibrators and strategies have the names
-    under which they are registered, and LLMs, PRMs and data sets those of ``grids/paper.yaml``. A coordinate that does
-    not apply is None: a calibration error has no strategy.
+    under which they are registered, and LLMs, PRMs and data sets the names in ``grids/paper.yaml``. A coordinate that
+    does not apply is None: a calibration error has no strategy.
     """
     text = pd.read_csv(_FILE, dtype=str, keep_default_na=False)
     for column, name in filters.items():

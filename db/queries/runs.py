@@ -62,8 +62,8 @@ def progress(planned: pd.DataFrame, directory: Path) -> pd.DataFrame:
 class CellJobs:
     """The keys of the jobs behind a calibration cell, and the data set and the split of its questions.
 
-    `cell` is its row in the table ``cells``. The jobs graded trajectories, and computed success counts, rewards and
-    calibrated rewards. A key is empty if the database has no such job.
+    `cell` is the cell's row in the table ``cells``. The jobs graded trajectories, and computed success counts, rewards
+    and calibrated rewards. A key is empty if the database has no such job.
     """
 
     cell: dict[str, Any]
@@ -111,7 +111,7 @@ def input_jobs(connection: sa.Connection, *keys: str) -> dict[str, str]:
 def graded_jobs() -> sa.Subquery:
     """Select the job with texts and the job that graded them: `texts` and `graded`, with dataset, split and llm.
 
-    For imported data they are the same job.
+    For imported data, both are the same job.
     """
     labels = (Job.dataset, Job.split, Job.llm)
     graded = (

@@ -38,7 +38,7 @@ def success_counts(job_keys: Sequence[str]) -> sa.Select[tuple[str, int, int, in
     """Select the success counts of all prefixes of some jobs, added up over the rows of the table.
 
     The columns are question_id, trajectory, step, successes, follow_ups and terminal. A prefix has one row in the table
-    for each shard that drew follow-ups of it.
+    for each shard with follow-ups of it.
     """
     prefix = (SuccessCount.question_id, SuccessCount.trajectory, SuccessCount.step)
     return (
@@ -109,9 +109,9 @@ def trajectories(
 ) -> pd.DataFrame:
     """Return the trajectories that a cell was measured on, with their questions.
 
-    There are at most `limit`, or those of one question. The columns are question_id, question, reference (the reference
-    answer), question_level, trajectory, text, steps, tokens, finish_reason, answer, verdict and correct. Raises an
-    UnknownCellError if there is no such cell.
+    There are at most `limit`, or only trajectories of one question. The columns are question_id, question, reference
+    (the reference answer), question_level, trajectory, text, steps, tokens, finish_reason, answer, verdict and correct.
+    Raises an UnknownCellError if there is no such cell.
     """
     with connection_of(source) as connection:
         query = sampled([jobs_of(connection, cell_id).graded])

@@ -43,8 +43,8 @@ class CellComparison:
     differing: pd.DataFrame
     """Up to five questions on which they differ, the largest absolute difference first: question_id, question_level,
     question (its text), value_a, value_b and difference (B - A). On the calibration leaderboard, the value is the
-    squared error of the point estimate, averaged over the prefixes of the question. On the scaling leaderboard, it is
-    the accuracy. The frame is empty if the database does not have these values."""
+    squared error of the point estimate, averaged over the prefixes of the question. On the scaling leaderboard, this
+    metric is the accuracy. The frame is empty if the database does not have these values."""
 
     def __repr__(self) -> str:
         cells = f"A {self.a['cell_id']}\nB {self.b['cell_id']}"
@@ -52,7 +52,7 @@ class CellComparison:
 
     @property
     def p_values(self) -> list[float]:
-        """The p value of each metric, which belongs to the interval: two cells are one test. NaN for one question."""
+        """The p value of each metric, as its interval: two cells are one test. NaN for one question."""
         return [float(row.p_value) for row in self.table.itertuples()]
 
     @property
@@ -64,8 +64,8 @@ class CellComparison:
 def compare_cells(database: Path, cell_a: str, cell_b: str) -> CellComparison:
     """Compare two finished cells of a leaderboard and data set over the questions that they were measured on.
 
-    They are compared by all metrics that both have. `database` is the published copy; cells that do not compete are
-    compared from the artifacts in its folder. Raises an IncomparableCellsError if the cells cannot be compared. The
+    The cells are compared by all metrics that both have. `database` is the published copy; cells that do not compete
+    are compared from the artifacts in its folder. Raises an IncomparableCellsError if the cells cannot be compared. The
     message has the reason. Raises an ArtifactError if the cells do not compete and their artifacts are absent. Raises a
     DatabaseError if there is no such cell, or no readable database.
     """

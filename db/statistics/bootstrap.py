@@ -47,7 +47,7 @@ class Statistic(ABC):
 
 
 class LinearisedStatistic(Statistic):
-    """A statistic whose interval is that of the mean of one value for each question."""
+    """A statistic with the interval of a mean of one value for each question."""
 
     rule: IntervalRule
     """The rule for the interval."""
@@ -69,8 +69,8 @@ class Ratio(LinearisedStatistic):
 
     `sums` and `counts`, of shape (questions,), are S_q and c_q, such as the sum of a quantity over the rows of a
     question and the number of these rows. The counts are not negative, and their sum is positive. The questions are all
-    different. `interval` is the rule for the interval, which is that of the mean of the linearised values (Cochran,
-    1977, "Sampling Techniques", section 6.3).
+    different. `interval` is the rule for the interval: of the mean of the linearised values (Cochran, 1977, "Sampling
+    Techniques", section 6.3).
 
     Raises a ValueError if the shapes differ or a value is not finite.
     """
@@ -200,8 +200,8 @@ def estimate(
 ) -> Resampled:
     """Compute a statistic with its 95% interval and its replicates, by its own rule and by resampling questions.
 
-    `ends` are those of the interval, if they were computed before. If the replicates are not `compared`, they are drawn
-    only if the interval needs them.
+    `ends` are the ends of the interval, if they were computed before. If the replicates are not `compared`, they are
+    drawn only if the interval needs them.
     """
     questions = len(statistic.question_ids)
     low, high, replicates = float("nan"), float("nan"), np.empty(0)

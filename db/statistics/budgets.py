@@ -80,9 +80,9 @@ _TAIL = 0.025
 def at_equal_cost(accuracy: Floats, samples: Ints) -> dict[str, Floats]:
     """Compare numbers of samples that differ between questions with one fixed n of the same mean.
 
-    The interval is Student's t interval of the mean of :func:`equal_cost_values`, whose parameters these are. The
-    result has arrays of shape (points,): samples, the mean number per question; fixed, the accuracy of the fixed n of
-    this cost; difference, low and high: accuracy minus that of the fixed n, and its 95% interval, which is NaN for a
+    Parameters are as in :func:`equal_cost_values`, and the interval is Student's t interval of the mean of its values.
+    The result has arrays of shape (points,): samples, the mean number per question; fixed, the accuracy of the fixed n
+    of this cost; difference, low and high: accuracy minus the fixed n's accuracy, and its 95% interval, NaN for a
     single question.
     """
     questions = len(accuracy)
@@ -104,8 +104,8 @@ def equal_cost_values(accuracy: Floats, samples: Ints) -> Floats:
     numbers, a_q is interpolated linearly: with probability m - floor(m) the question gets the larger one. The
     difference is D = mean of a_q(n_q) - a_q(m), paired over questions.
 
-    An interval must treat m as what it is, an estimate from the same questions: with other questions, the fixed n would
-    be another one too. To first order, D is the mean of the values
+    An interval must treat m as an estimate from the same questions: with other questions, the fixed n would also
+    differ. To first order, D is the mean of the values
 
         x_q = a_q(n_q) - a_q(m) - s (n_q - m),
 
@@ -133,8 +133,8 @@ def _fixed_at(accuracy: Floats, samples: Floats) -> tuple[Floats, Floats]:
 def half_widths_at_once(values: Floats) -> Floats:
     """Return the half widths of intervals that contain all means at once in 95% of cases, of shape (means,).
 
-    They are for the best of several: its own interval does not know that it was chosen by the same questions. The
-    largest of all distances from the means, in standard errors, is resampled (White, 2000, "A reality check for data
+    They are for the best of several, which was chosen by the same questions: its own interval ignores this. The largest
+    of all distances from the means, in standard errors, is resampled (White, 2000, "A reality check for data
     snooping"). `values` has the shape (questions, means). With one question they are NaN.
     """
     questions = len(values)
@@ -148,7 +148,7 @@ def half_widths_at_once(values: Floats) -> Floats:
 
 
 def verdict(low: float, high: float) -> Verdict:
-    """Return what the 95% interval of a difference says."""
+    """Return the verdict of the 95% interval of a difference."""
     return "gain" if low > 0 else "loss" if high < 0 else "no gain"
 
 
@@ -161,7 +161,7 @@ _ROUNDING = 1e-12
 def more_accurate(accuracies: Floats) -> Bools:
     """Return which points are significantly more accurate than which others.
 
-    `accuracies` has the shape (questions, points), and the result (points, points): in row i and column j, whether i is
+    `accuracies` has the shape (questions, points), and the result (points, points): row i and column j are true if i is
     more accurate than j. The test is the paired t test over questions, two-sided at the level .05, without a correction
     for the number of pairs. All are False for fewer than 6 questions, since no pattern of so few signs is significant.
     """
@@ -182,7 +182,7 @@ def frontier(costs: ArrayLike, accuracy: ArrayLike, better: Bools) -> Bools:
     """Return which points are on the frontier, from the mean cost and the mean accuracy of each, of shape (points,).
 
     The points are read from the lowest cost to the highest, and at equal cost from the most accurate to the least. The
-    first is on the frontier. Any other is on it if it is significantly more accurate (`better`, from
+    first is on the frontier. Any other point is on the frontier if it is significantly more accurate (`better`, from
     :func:`more_accurate`) than every point that is already on it. So each step of the frontier is a real gain, and
     noise in the third digit adds no points. Points with the same cost and the same accuracy are on the frontier
     together.

@@ -77,7 +77,7 @@ def _likelihood_ends(columns: Floats, lower: float, upper: float) -> Ends:
 def _likelihood_end(values: Floats, weights: Floats, critical: Floats) -> Floats:
     """Return the largest mean whose empirical likelihood ratio is not rejected: (rows, means) gives (means,).
 
-    The likelihood of a mean is the largest one of all distributions on the values that have this mean. For the end of
+    The likelihood of a mean is the largest likelihood of all distributions on the values with this mean. For the end of
     the interval, the probability of a value is proportional to its weight divided by its distance from a point above
     all values.
     """
@@ -91,8 +91,8 @@ def _likelihood_end(values: Floats, weights: Floats, critical: Floats) -> Floats
 def _log_distance(gaps: Floats, weights: Floats, critical: Floats) -> Floats:
     """Return the logarithm of the distance from the largest value at which the statistic has the critical value.
 
-    The statistic falls with the distance. Its logarithm is followed by Newton's method, for all means at once. Where a
-    step would leave the part in which the result must lie, this part is halved instead.
+    The statistic falls with the distance. Its logarithm is followed by Newton's method, for all means at once. If a
+    step would leave the bracket of the result, the bracket is halved instead.
     """
 
     def summed(terms: Floats) -> Floats:
@@ -128,8 +128,8 @@ def skewed_interval(values: Floats) -> Ends:
     It is the interval of Hall's cubic transformation of Student's t (Hall, 1992, "On the removal of skewness by
     transformation", Journal of the Royal Statistical Society B 54, 221-228). The transformation removes the effect of
     the skewness, so that the interval reaches farther to the side of the long tail. In small samples, the tail is often
-    not seen. So the standard deviation and the skewness are those of the sample in which the smallest and the largest
-    value are counted twice.
+    not seen. So the standard deviation and the skewness are computed with the smallest and the largest value counted
+    twice.
 
     `values`, of shape (n,) or (n, means), has one value for each question, for one mean or for several. The ends have
     the shape () or (means,). The interval contains the mean, and both ends are the mean if all values are equal. It is
@@ -165,10 +165,10 @@ def cautious_interval(values: Floats, lower: float, upper: float) -> Ends:
     """Return the 95% interval of a mean that a few values could change if they were drawn.
 
     Where nearly all questions are hopeless, or a calibrator errs badly on one question of fifty, few questions decide
-    the mean, and the spread of a sample without them does not tell. So each end is the farther one of
-    :func:`skewed_interval` and of the interval of empirical likelihood with half an observation at `lower` and at
-    `upper` (see :func:`bounded_interval`). They say how far the value of one question usually lies at most. A value may
-    lie beyond. For hundreds of questions that differ, the ends are those of :func:`skewed_interval`.
+    the mean, and a sample may lack these questions. So each end is the farther one of :func:`skewed_interval` and of
+    the interval of empirical likelihood with half an observation at `lower` and at `upper` (see
+    :func:`bounded_interval`). These are the usual bounds of the value of one question. A value may lie beyond. For
+    hundreds of questions that differ, the ends are those of :func:`skewed_interval`.
 
     `values`, of shape (n,) or (n, means), has one value for each question. The ends have the shape () or (means,), and
     contain the mean. They differ even if all values are equal. They are NaN for a single value.
@@ -223,10 +223,10 @@ def tail_of_resamples(questions: int, tail: float) -> float:
 def centred_interval(value: float, replicates: Floats, questions: int) -> tuple[float, float]:
     """Return the ends of the 95% interval of a statistic that is not negative and that noise increases.
 
-    The replicates, of shape (replicates,), have the noise twice: that of the questions, and that of drawing from them.
-    So they tend to lie above the value. Their percentiles are moved by the difference between the value and their mean.
-    The interval contains the value, and it is one of the statistic's expectation for as many questions, at least 2,
-    which includes the increase.
+    The replicates, of shape (replicates,), have the noise twice: from the questions, and from drawing questions. So
+    they tend to lie above the value. Their percentiles are moved by the difference between the value and their mean.
+    The interval contains the value. It is for the statistic's expectation with as many questions (at least 2),
+    including the increase.
     """
     low, high = percentile_interval(replicates, questions)
     centre = float(replicates.mean())
@@ -241,8 +241,8 @@ def without_noise(terms: Floats, noise: Floats) -> Floats:
     """Estimate sums of absolute values without the increase by noise.
 
     They are the sums of |e| - 2 s phi(e / s), which can be below 0. `terms`, of shape (sums, terms), are the measured
-    e, and `noise`, of shape (terms,), their standard errors s. A term without noise is taken as it is. The result has
-    the shape (sums,).
+    e, and `noise`, of shape (terms,), their standard errors s. A term without noise is unchanged. The result has the
+    shape (sums,).
     """
     relative = terms / np.where(noise > 0, noise, 1.0)
     density = np.exp(-(relative**2) / 2) / np.sqrt(2 * np.pi)
@@ -258,7 +258,7 @@ def absolute_sum_interval(terms: Floats, resampled: Floats, questions: int) -> t
     sums are the measured ones, moved towards 0 in proportion to their variances until they are 0 (the closest terms
     with this sum, by least squares).
 
-    `terms`, of shape (terms,), are the measured ones, and `resampled`, of shape (replicates, terms), those of the
+    `terms`, of shape (terms,), are the measured terms, and `resampled`, of shape (replicates, terms), the terms of the
     resamples. There are at least 2 questions.
     """
     high = percentile_interval(np.abs(resampled).sum(axis=1), questions)[1]

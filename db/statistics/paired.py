@@ -65,7 +65,7 @@ class Replicated:
     """Identifies the questions that were resampled: equal strings mean equal questions."""
 
     def comparable(self, better: Better | None) -> Replicated:
-        """Return the quantity that cells are compared by: the value, or its absolute value if 0 is the best value."""
+        """Return the quantity for comparing cells: the value, or its absolute value if 0 is the best value."""
         if better != "near zero":
             return self
         return replace(self, value=abs(self.value), replicates=np.abs(self.replicates))
@@ -147,12 +147,12 @@ SIGNIFICANCE = 0.05
 
 
 def standings(results: pd.DataFrame, tests: pd.DataFrame, descriptions: Mapping[str, Metric]) -> list[str | None]:
-    """Rank every value among those that it competes with.
+    """Rank every value among its competitors.
 
     `results` has one row per value, with the columns dataset, llm, prm, cell_id, metric and value. `tests` has the
     columns metric, cell_a, cell_b and p_adjusted, where a missing p value means that the comparison was not possible.
-    `descriptions` has the metrics. Values of one of which none is better have no standing.
-    The result has an entry per row: see :func:`prmcal.db.queries.leaderboard.measurements`.
+    `descriptions` has the metrics. Values of metrics without a best value have no standing. The result has an entry per
+    row: see :func:`prmcal.db.queries.leaderboard.measurements`.
     """
     import pandas as pd
 
@@ -175,7 +175,7 @@ def standings(results: pd.DataFrame, tests: pd.DataFrame, descriptions: Mapping[
 
 
 def merit(value: pd.Series, wins: str) -> pd.Series:
-    """Return values by which larger is better."""
+    """Return values for which larger is better."""
     return {"lower": -value, "higher": value, "near zero": -value.abs()}[wins]
 
 

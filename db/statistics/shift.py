@@ -23,7 +23,7 @@ class ShiftTest:
     A new value has a conformal p-value: its rank among the calibration questions and all new ones so far, with ties
     broken by chance. As long as the order is random, the p-values are independent and uniform, and the capital of a
     gambler who multiplies it by 1 + bet (p - 1/2) reaches c with a probability of at most 1 / c (Ville). Five gamblers
-    bet on lower or higher values. A hundredth of the capital changes its bet at each question.
+    bet on lower or higher values. At each question, a hundredth of the capital changes its bet.
 
     `calibration_values` are those of the calibration questions, of shape (questions,). NaN is left out.
     """
@@ -57,10 +57,10 @@ class ShiftTest:
 class ShiftAlarm:
     """An alarm for several values of the questions.
 
-    Each of k values has a :class:`ShiftTest`. The alarm is raised when the capital of one reaches k / 0.05, so a false
-    alarm has a probability of at most 5% however many questions come. It stays raised.
+    Each of k values has a :class:`ShiftTest`. The alarm is raised when the capital of one value reaches k / 0.05, so a
+    false alarm has a probability of at most 5% however many questions come. It stays raised.
 
-    `calibration_values` has those of the calibration questions by the name of the value, each of shape (questions,).
+    `calibration_values` has the values of the calibration questions by name, each of shape (questions,).
     """
 
     def __init__(self, calibration_values: Mapping[str, Floats]) -> None:

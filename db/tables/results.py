@@ -1,4 +1,4 @@
-"""The tables of what is measured: cells, their results and curves, and what models made, loaded from Parquet."""
+"""The tables of measurements: cells, their results and curves, and outputs of models, loaded from Parquet."""
 
 import sqlalchemy as sa
 from sqlalchemy.orm import Mapped
@@ -197,7 +197,7 @@ class Trajectory(BulkBase, table="trajectories"):
 
 
 class Verdict(BulkBase, table="verdicts"):
-    """Verdicts of graders that stand beside the first one, which decides."""
+    """Verdicts of graders other than the first one, which decides."""
 
     job_key: Mapped[str] = identity("Job of the grader, whose name is in its parameters: jobs.job_key")
     question_id: Mapped[str] = identity("Question: questions.question_id")

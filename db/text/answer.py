@@ -1,4 +1,4 @@
-"""What a run says in five seconds: one sentence, three cards, and who is ahead."""
+"""The result of a run at a glance: one sentence, three cards, and who is ahead."""
 
 from collections.abc import Sequence
 
@@ -16,7 +16,7 @@ MEAN_TITLES = {
     "llm": "Brier score (lower is better)",
     "strategy": "Accuracy over a fixed n of equal cost, in points",
 }
-"""What the intervals of a leaderboard show, by the kind of its rows."""
+"""The titles of the intervals of a leaderboard, by the kind of its rows."""
 
 
 def answer(overview: Overview) -> str:

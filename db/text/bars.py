@@ -17,7 +17,7 @@ _ROWS = 10
 def bars(overview: Overview) -> tuple[Column, ...]:
     """Return the columns of the first calibrators, and of the uncalibrated scores wherever these are.
 
-    A bracket joins calibrators of which no test tells one from another.
+    A bracket joins calibrators that no test distinguishes.
     """
     rows = [row for row in overview.ranking if row.rank <= _ROWS or row.calibrator == overview.baseline]
     ranks = list(map(rank_text, rows))

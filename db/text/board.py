@@ -1,4 +1,4 @@
-"""The one table behind everything that shows results: columns of text, with numbers to sort by and links to cells.
+"""The table behind all displays of results: columns of text, with numbers to sort by and links to cells.
 
 Thin skins show a board. CSV and JSON have all digits, so they are written from the results themselves.
 """
@@ -46,13 +46,13 @@ class Column:
     """May be wrapped at its words."""
     values: tuple[str, ...]
     weight: int = 0
-    """Its importance. Narrow tables leave out the columns with the largest numbers first, and those with 0 never."""
+    """Its importance. Narrow tables leave out columns with the largest weights first, and columns with 0 never."""
     key: str = ""
     """Its name in commands and files, if it has one, such as ``brier``."""
     about: str = ""
-    """Explains what it shows and which values are better."""
+    """Explains the column, and which values are better."""
     numbers: tuple[float, ...] = ()
-    """The numbers behind the values, by which a reader sorts; NaN where there is none. Empty for names."""
+    """The numbers behind the values, for sorting; NaN if a value has none. Empty for names."""
     hidden: bool = False
     """True if pages show it only to readers who ask for it."""
     group: str = ""
@@ -170,8 +170,8 @@ def web_board(
 ) -> Board:
     """Return a leaderboard as pages show it, without the coordinates that are the same in all rows.
 
-    A row that failed has its reason as status, and one that differs from another run has the difference. The legend has
-    what is the same in all rows.
+    A row that failed has its reason as status, and a row that differs from another run has the difference. The legend
+    has what is the same in all rows.
     """
     board = leaderboard_board(frame, leaderboard, descriptions, metrics, _SYMBOLS)
     reasons = tuple(map(_status, frame[["status", "reason", "difference"]].to_dict("records")))
@@ -194,7 +194,7 @@ def _status(row: Mapping[str, Any]) -> str:
 
 
 def estimate(metric: str, value: float, low: float | None, high: float | None, *, signed: bool = False) -> str:
-    """Return a value of a metric with its interval; without one if its ends are missing.
+    """Return a value of a metric with its interval, if its ends are known.
 
     Costs have four significant digits, other metrics three decimal places.
     """

@@ -105,7 +105,7 @@ class LeaderboardText:
 
     title: str
     description: str
-    """The name, and what the leaderboard shows in one sentence."""
+    """The name, and one sentence on the content of the leaderboard."""
     main_metrics: tuple[str, ...]
     """Names of the metrics that are shown unless the reader chooses others."""
     rows: str
@@ -119,7 +119,7 @@ LEADERBOARDS: dict[Leaderboard, LeaderboardText] = {
 """The leaderboards by name."""
 
 MARKS = {"best": "*", "tied": "="}
-"""Marks of standings in plain text. Worse values have none."""
+"""Marks of standings in plain text. Worse values have no mark."""
 
 SYMBOLS = {"best": "●", "tied": "○", "worse": "▽"}
 """Marks of standings on web pages."""
@@ -145,7 +145,7 @@ def leaderboard_legend(marks: Mapping[str, str]) -> str:
 
 
 def source_lines(cell: Mapping[str, Any], run: Mapping[str, Any] | None) -> list[str]:
-    """Return which run measured a cell, and how another one differs from it, from the rows of both."""
+    """Return which run measured a cell, and by how much another run differs, from the rows of both."""
     lines = []
     if run is not None:
         lines.append(

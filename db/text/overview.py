@@ -16,7 +16,7 @@ _LEGENDS: dict[str, str] = WORDS["legends"]
 
 
 class Tile(NamedTuple):
-    """One finding: what was measured, the number or the name that answers it, and what this means with its interval."""
+    """One finding: its title, the number or the name that answers it, and its meaning with the interval."""
 
     title: str
     figure: str
@@ -49,14 +49,14 @@ def tiles(overview: types.Overview) -> tuple[Tile, ...]:
 
 
 def cards(overview: types.Overview) -> tuple[Tile, ...]:
-    """Return how far scores are off, what calibration repairs, and what it saves; none where they would mislead."""
+    """Return the error of the scores, the repair by calibration and the samples saved; none if they would mislead."""
     if misleading(overview.health) or not overview.ranking:
         return ()
     return (_error(overview), _repair(overview), _saving(overview))
 
 
 def _error(overview: types.Overview) -> Tile:
-    """Return the error before calibration. That of a calibrator would flatter it: the same questions chose it."""
+    """Return the error before calibration. A calibrator's own error would flatter it: the same questions chose it."""
     error = overview.before.get("signed_error")
     if error is None:
         return Tile("Too high by", "unknown", "No uncalibrated scores were measured.")

@@ -200,7 +200,7 @@ def _requests_of(
 def _compute_states(
     models: Models, reference: PluginReference, requests: Sequence[ScoringRequest], prefixes: int
 ) -> list[HiddenStates]:
-    """Return a PRM's hidden states for some requests. `rows` is the number of all prefixes that are not too long."""
+    """Return a PRM's hidden states for some requests. `prefixes` is the number of prefixes that are not too long."""
     with plugin_guard("prm", reference.name, "give hidden states"):
         prm = models.prm(reference)
         forests = patiently(prm, lambda: prm.hidden_states(requests))
