@@ -1,7 +1,7 @@
 """The app: navigation between pages, and messages while there are no results.
 
-A page is a module of `views` with a function ``show(path)``. What it shares with the other pages is the context
-(:mod:`prmcal.dashboard.controls.context`); its own choices are parameters of its address.
+A page is a module of `views` with a function ``show(path)``. All pages share the context
+(:mod:`prmcal.dashboard.controls.context`). The choices of a page are parameters of its address.
 """
 
 from collections.abc import Callable
@@ -40,7 +40,7 @@ _PAGES: dict[str, tuple[Callable[..., None], str]] = {
 
 
 def main(folder: Path) -> None:
-    """Show the page that the address names. Show it again whenever the run publishes results."""
+    """Show the page that the address names. Draw the page again whenever the run publishes results."""
     path = published_path(folder)
     pages = {url: st.Page(partial(show, path), title=title, url_path=url) for url, (show, title) in _PAGES.items()}
     start_page, title = next(iter(_PAGES.values()))

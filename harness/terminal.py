@@ -33,7 +33,7 @@ def terminal_width() -> int:
 def wrapped(text: str, width: int | None = None, *, indent: str = "", hanging: str = "") -> str:
     """Return text with its lines wrapped at words. A word that is too long for a line is broken.
 
-    Line breaks stay, and control characters are escaped. The default width is that of the terminal, also for a table of
+    Line breaks stay, and control characters are escaped. The default width is the terminal's, also for a table of
     unlimited width. All lines begin with `indent`, and all but the first one with `hanging` besides.
     """
     space = (terminal_width() if width in (None, UNLIMITED) else width) - cell_len(indent + hanging)
@@ -62,8 +62,8 @@ class Fitted(NamedTuple):
 def fit(columns: Sequence[Column], width: int | None = None, sections: Mapping[int, str] | None = None) -> Fitted:
     """Return a table that is at most as wide as the terminal, or as `width`.
 
-    If it is too wide, titles are wrapped. If it is still too wide, columns are left out. Names are cut only if the
-    columns of weight 0 are too wide. `sections` has headings above rows, by the index of the row.
+    If the table is too wide, titles are wrapped. If it is still too wide, columns are left out. Names are cut only if
+    the columns of weight 0 are too wide. `sections` has headings above rows, by the index of the row.
     """
     space = terminal_width() if width is None else width
     clean = [replace(column, values=_aligned(column)) for column in columns]

@@ -37,8 +37,8 @@ def of_comparison(pair: CellComparison, metric: Metric) -> str:
 def of_solution(table: pd.DataFrame, verdict: str, among: int) -> str:
     """Say whether calibration brings the scores of a solution closer to its success rates.
 
-    `table` is that of :func:`prmcal.dashboard.charts.trajectory.step_table`, and `among` the number of solutions from
-    which the page chooses its examples.
+    `table` comes from :func:`prmcal.dashboard.charts.trajectory.step_table`, and `among` is the number of solutions
+    from which the page chooses its examples.
     """
     steps = table[~table["terminal"].eq(True)].dropna(subset=["reward", "calibrated", "success"])
     if steps.empty:
@@ -57,8 +57,8 @@ _EXAMPLE = 0.9  # the score of the question
 def of_calibration(rows: pd.DataFrame, bins: pd.DataFrame) -> str:
     """Say how far scores lie from the truth, before and after calibration.
 
-    `rows` are those of the leaderboard: of the uncalibrated scores, if the grid has them, and of a calibrator. `bins`
-    are those of their reliability diagrams, with a column `calibrator`.
+    `rows` of the leaderboard are for the uncalibrated scores, if the grid has them, and for a calibrator. `bins` are
+    from their reliability diagrams, with a column `calibrator`.
     """
     sentences = []
     for row in rows.to_dict("records"):
@@ -80,11 +80,11 @@ _VERDICTS = {"gain": "a gain:", "no gain": "no clear gain:", "loss": "a loss:"}
 
 
 def of_samples(row: Any, fixed: pd.DataFrame, among: int) -> str:
-    """Say what a fixed number of samples buys, and what best-of-n + IAS buys with one calibrator at equal cost.
+    """Say what a fixed number of samples gains, and what best-of-n + IAS gains with one calibrator at equal cost.
 
     `row` is one of :func:`prmcal.dashboard.charts.curves.gains_at_once`, whose interval holds for all calibrators at
     once. `fixed` are the first and the last row of :func:`prmcal.dashboard.charts.curves.fixed_points`, for one and for
-    N samples. `among` is the number of calibrators from which this one was chosen by its result.
+    N samples. `among` is the number of calibrators from which this calibrator was chosen by its result.
     """
     single, full = (
         f"{percent(point.accuracy)} [{number(100 * point.accuracy_low, 0)}, {number(100 * point.accuracy_high, 0)}]"

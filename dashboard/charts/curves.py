@@ -29,7 +29,7 @@ def levels_of(pool: ExactCurves) -> list[float]:
 def used_levels(pool: ExactCurves, grid: Sequence[str], level: float) -> dict[str, float]:
     """Return the calibrators that have rewards in a pool, in the order of the grid, with the level beta of each.
 
-    This is the selected level if the calibrator has it, otherwise that of its point estimate.
+    This is the selected level if the calibrator has it, otherwise the level of its point estimate.
     """
     levels = {}
     for calibrator in grid:
@@ -72,7 +72,7 @@ def equal_cost_points(pool: ExactCurves, grid: Sequence[str], level: float) -> p
 def gains_at_once(pool: ExactCurves, grid: Sequence[str], target: float, level: float) -> pd.DataFrame:
     """Return the rows of :func:`equal_cost_points` for one C, with intervals that hold for all calibrators at once.
 
-    The best of them has an interval, too, although it was chosen by its result.
+    So the interval of the best one holds, although it was chosen by its result.
     """
     points = equal_cost_points(pool, grid, level)
     rows = points[points["C"] == target]
@@ -128,10 +128,10 @@ _ALIKE = 0.03
 
 
 def coinciding(points: pd.DataFrame, order: Sequence[str]) -> dict[str, list[str]]:
-    """Return which curves coincide: those that are drawn, in an order, each with the others that it stands for.
+    """Return which curves coincide: each drawn curve, in an order, with the curves that it stands for.
 
-    `points` are those of :func:`prmcal.dashboard.charts.drawn.league_chart`. Curves coincide if their accuracies differ
-    by at most 0.03 at every number of samples that both have.
+    `points` are as in :func:`prmcal.dashboard.charts.drawn.league_chart`. Curves coincide if their accuracies differ by
+    at most 0.03 at every number of samples that both have.
     """
     curves = {}
     for name in order:
@@ -170,7 +170,7 @@ def parameter_texts(target: float | None, level: float | None) -> list[str]:
 
 
 def likest(cells: pd.DataFrame, coordinates: Mapping[str, Any], metric: Metric) -> pd.DataFrame:
-    """Return cells in an order: those that share most of some `coordinates` first, and then the best by a metric.
+    """Return cells in an order: first cells that share most of some `coordinates`, and then the best by a metric.
 
     Missing coordinates are equal.
     """

@@ -1,4 +1,4 @@
-"""The Altair charts of the pages: calibration, values with their 95% intervals, and what accuracy costs."""
+"""The Altair charts of the pages: calibration, values with their 95% intervals, and accuracy against cost."""
 
 from typing import Any
 
@@ -34,7 +34,7 @@ def interval_chart(
     """Draw values with their 95% intervals, one line each.
 
     `rows` has the columns label (of the line), series (it decides the colour), value, low, high, and n if it is known.
-    The order of the rows is the order of the lines. The title is that of the axis, which has a line at 0 if `zero`.
+    The order of the rows is the order of the lines. The title is for the axis, which has a line at 0 if `zero`.
     """
     tooltip = charts.tooltips(["label"], ["value", "low", "high"], "n" if "n" in rows else None)
     base = alt.Chart(rows).encode(tooltip=tooltip)
@@ -78,7 +78,7 @@ def frontier_chart(
 ) -> charts.Layers:
     """Draw accuracy against cost: curves, the 95% band of a fixed n, single strategies, and the Pareto frontier.
 
-    Curves and frontier are those of :mod:`prmcal.dashboard.charts.curves`. `strategies` has the columns series, name
+    Curves and frontier come from :mod:`prmcal.dashboard.charts.curves`. `strategies` has the columns series, name
     (shown in the tooltip), label (drawn beside the point), cost, accuracy, accuracy_low and accuracy_high. `target` is
     the selected C. The axes are as long as the data need.
     """
@@ -116,8 +116,8 @@ def frontier_chart(
 def _with_label_places(labelled: pd.DataFrame, costs: pd.Series, lowest: float, highest: float) -> pd.DataFrame:
     """Say where labels are drawn: in two stacks at the bottom of a chart whose vertical axis has these ends.
 
-    The column `left` says whether a label stands left of its point, as those in the right half of the chart do. The
-    column `label_at` is its height, in units of accuracy.
+    The column `left` is true if a label stands left of its point, as in the right half of the chart. The column
+    `label_at` is its height, in units of accuracy.
     """
     middle = float((costs.min() * costs.max()) ** 0.5)
     ordered = labelled.assign(left=labelled["cost"] > middle).sort_values(["cost", "accuracy"], ascending=[True, False])
@@ -127,9 +127,9 @@ def _with_label_places(labelled: pd.DataFrame, costs: pd.Series, lowest: float, 
 
 
 def equal_cost_chart(rows: pd.DataFrame, series: charts.Series, target: float) -> charts.Layers:
-    """Draw the accuracy of best-of-n + IAS minus that of the fixed n at equal cost, with its 95% band.
+    """Draw the accuracy of best-of-n + IAS minus the fixed n's accuracy at equal cost, with its 95% band.
 
-    `rows` are those of :func:`prmcal.dashboard.charts.curves.equal_cost_points`, and `target` is the selected C.
+    `rows` come from :func:`prmcal.dashboard.charts.curves.equal_cost_points`, and `target` is the selected C.
     """
     points = rows.rename(columns={"low": "difference_low", "high": "difference_high"})
     points[["difference", "difference_low", "difference_high"]] *= _POINTS

@@ -63,10 +63,10 @@ def _exact_interval(successes: float, follow_ups: float) -> tuple[float, float]:
 def step_table(prefixes: pd.DataFrame, trajectory: int) -> pd.DataFrame:
     """Return one row for each prefix of a trajectory, with its rewards and its success rate.
 
-    `prefixes` are those of a question, as :func:`prmcal.db.catalog.prefixes` returns them. The columns are step,
-    reward, over_long, successes, follow_ups, terminal; calibrated (the median), band_low and band_high (the lowest and
-    the highest quantile); and success with its interval low and high, which has width 0 where the prefix contains the
-    final answer. Unknown values are missing.
+    `prefixes` of a question are from :func:`prmcal.db.catalog.prefixes`. The columns are step, reward, over_long,
+    successes, follow_ups, terminal; calibrated (the median), band_low and band_high (the lowest and the highest
+    quantile); and success with its interval low and high, which has width 0 where the prefix contains the final answer.
+    Unknown values are missing.
     """
     of_trajectory = prefixes[prefixes["trajectory"] == trajectory]
     columns = ["reward", "over_long", "successes", "follow_ups", "terminal"]
@@ -89,7 +89,7 @@ def step_table(prefixes: pd.DataFrame, trajectory: int) -> pd.DataFrame:
 def draw(chart: alt.Chart | Layers, finding: str, *, wide: bool = True) -> None:
     """Show a chart in the colours of the page, if `wide` as wide as its container.
 
-    `finding` says what it shows to readers who do not see it: the finding with its numbers, not the axes.
+    `finding` describes the chart to readers who do not see it: the finding with its numbers, not the axes.
     """
     coloured = (
         chart.configure_axis(labelColor=INK, titleColor=INK)

@@ -38,7 +38,7 @@ def filter_by(path: Path, *kinds: str) -> dict[str, list[str] | None]:
 
 
 CHOICES = ("dataset", "llm", "prm", "calibrator")
-"""The kinds of plugins of which a reader chooses one, in the order of selects. They are also the parameters."""
+"""The kinds of plugins that a reader chooses by a select, in the order of the selects. They are also the parameters."""
 
 # Parameters with the identifier of a cell. The first of them that the address has stands for the choice.
 _CELLS = ("cell", "b", "a")
@@ -51,9 +51,8 @@ _OF_DATA = {*_CELLS, "question", "trajectory"}
 class PageContext:
     """The part of the address that all pages share.
 
-    `choice` has the chosen name of each kind of :data:`CHOICES`, without kinds of which nothing was chosen. `preferred`
-    has the names that pages show unless the reader chooses others: of the cell that the address names, or those of a
-    filter.
+    `choice` has the chosen name of each kind of :data:`CHOICES`, without kinds that have no choice. `preferred` has the
+    names that pages show unless the reader chooses others: from the cell in the address, or from a filter.
     """
 
     parameters: Mapping[str, str | Sequence[str]]
@@ -71,7 +70,7 @@ class PageContext:
 
 
 def context_of(path: Path) -> PageContext:
-    """Read the context from the address, without names that the run with this published copy does not have."""
+    """Read the context from the address, without names that the published copy does not have."""
     try:
         names = grid_names(path)
         cells: pd.DataFrame = ask(catalog.cells, path)
@@ -96,7 +95,7 @@ def _names_of_cell(cells: pd.DataFrame) -> dict[str, str]:
 def show_links(pages: Mapping[str, StreamlitPage], current: StreamlitPage, context: PageContext) -> None:
     """Show a link to each page in the sidebar.
 
-    The address of each link has the context and what its page showed last, apart from what names something in the data.
+    The address of each link has the context and the last state of its page, without names of things in the data.
     """
     last_states: dict[str, dict[str, Any]] = st.session_state.setdefault(_SHOWN, {})
     shared = {*FILTERS.values(), *CHOICES}
@@ -122,8 +121,8 @@ def folded(title: str) -> Iterator[None]:
 def choose(path: Path, kinds: Sequence[str], leaderboard: Leaderboard) -> dict[str, Any] | None:
     """Show a select for each kind, with the names that go with those before it. Return the first cell with these names.
 
-    It offers the names of a leaderboard, or those of the others if this one has none. None if no cell has a name of
-    each.
+    It offers the names of a leaderboard, or of the other leaderboards if this one has none. None if no cell has a name
+    of each.
     """
     all_cells: pd.DataFrame = ask(catalog.cells, path)
     context = context_of(path)
@@ -166,7 +165,7 @@ def choose_group(path: Path, leaderboard: Leaderboard) -> dict[str, str] | None:
 
 
 def choose_leaderboard(tables: Sequence[Leaderboard], *resets: str) -> Leaderboard:
-    """Let the reader choose a leaderboard. By default, it is the one of the first cell that the parameters name.
+    """Let the reader choose a leaderboard. By default, it is the leaderboard of the first cell in the parameters.
 
     The parameters `resets` have identifiers of cells, which another leaderboard does not have.
     """

@@ -16,7 +16,7 @@ _T = TypeVar("_T")
 
 
 def link(page: str, /, **state: str | Sequence[str] | None) -> str:
-    """Return the address of a page in a given state, relative to the other pages, so that it holds below any base path.
+    """Return the address of a page in a given state, relative to the other pages, so that it works below any base path.
 
     The path of the first page is empty. A parameter has a value, several for a widget with several, or None for no
     parameter.
@@ -52,8 +52,8 @@ def bound(
 ) -> dict[str, Any]:
     """Return the keyword arguments that bind a widget with one value to a query parameter.
 
-    `text` gives the text of an option in the address, which does not name the default (else the first option). The
-    parameters in `resets` are removed when the reader chooses another value.
+    `text` returns the text of an option in the address. The default (the first option unless given) is not in the
+    address. The parameters in `resets` are removed when the reader chooses another value.
     """
     default_option = options[0] if default is None and len(options) else default
     by_text = {text(option): option for option in options}
@@ -78,7 +78,7 @@ def bound_several(parameter: str, options: Sequence[str], default: Sequence[str]
 
 
 def bound_text(parameter: str) -> dict[str, Any]:
-    """Return the same for a field of text."""
+    """Return the keyword arguments for a field of text."""
     return _binding(parameter, "".join(query_values(parameter)[-1:]), "", lambda text: str(text))
 
 
@@ -107,9 +107,9 @@ REFRESH_SECONDS = 2
 def ask(query: Callable[Concatenate[Path, _P], _T], path: Path, *arguments: _P.args, **keywords: _P.kwargs) -> _T:
     """Call a query on the published copy at `path`, or return its cached result.
 
-    The query is a function of :mod:`prmcal.db.catalog`, or one that takes longer to compute than to read again and asks
-    by itself. All readers share the result, so nobody may change it. Raises a DatabaseError if the copy is
-    missing or cannot be read, or if the query raises one.
+    The query is a function of :mod:`prmcal.db.catalog`, or a function that asks by itself and takes longer than reading
+    its result. All readers share the result, so nobody may change it. Raises a DatabaseError if the copy is missing or
+    cannot be read, or if the query raises one.
     """
     name = f"{query.__module__}.{query.__qualname__}"
     answer: _T = _answer(name, str(path), fingerprint(path), query, arguments, keywords)
@@ -117,7 +117,7 @@ def ask(query: Callable[Concatenate[Path, _P], _T], path: Path, *arguments: _P.a
 
 
 def ask_cells(query: Callable[[Path, str], pd.DataFrame], path: Path, cells: pd.DataFrame) -> pd.DataFrame:
-    """Ask the same of several cells. Join the results, with the calibrator of each cell in a column `calibrator`."""
+    """Run a query for several cells. Join the results, with the calibrator of each cell in a column `calibrator`."""
     pairs = zip(cells["cell_id"], cells["calibrator"], strict=True)
     return pd.concat([ask(query, path, cell_id).assign(calibrator=name) for cell_id, name in pairs])
 

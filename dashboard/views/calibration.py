@@ -76,7 +76,7 @@ def _rivals(path: Path, setting: pd.DataFrame, calibrator: str) -> None:
 
 
 def _metrics(path: Path, pair: pd.DataFrame) -> None:
-    """Show each metric once, before and after, and on a click those that count the last step too."""
+    """Show each metric once, before and after. A click adds metrics that count the last step too."""
     descriptions: Metrics = ask(catalog.metrics, path)
     names = [name for name in descriptions.ordered(descriptions) if name in pair and pair[name].notna().any()]
     with_last_step = [name for name in names if name.endswith(with_terminal(""))]

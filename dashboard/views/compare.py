@@ -64,7 +64,7 @@ def show(path: Path) -> None:
 def _pick_cells(path: Path, cells: pd.DataFrame, table: Leaderboard) -> tuple[str, str] | None:
     """Let the reader pick two cells of a data set. Return None if there is nothing to compare with the first.
 
-    By default, these are an uncalibrated cell of the setting in the context, and the best one of the same setting.
+    By default, these are an uncalibrated cell of the setting in the context, and the best cell of the setting.
     """
     metric = ask(catalog.metrics, path)[LEADERBOARDS[table].main_metrics[0]]
     first_names = {kind: next(iter(cells[kind].dropna()), None) for kind in context.CHOICES}
@@ -87,7 +87,7 @@ def _pick_cells(path: Path, cells: pd.DataFrame, table: Leaderboard) -> tuple[st
 
 
 def _pick(parameter: str, cells: pd.DataFrame, default: str) -> str:
-    """Let the reader pick one of these cells, whose identifier the parameter has. Another A has another B."""
+    """Let the reader pick one of these cells. The parameter has its identifier. Another A has another B."""
     names = list(cells["cell_id"])
     return str(st.selectbox(parameter.upper(), names, **bound(parameter, names, default, resets=["b"])))
 

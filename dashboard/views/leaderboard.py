@@ -61,7 +61,7 @@ def _sorted_by() -> str:
 
 
 def _toggled(key: str) -> str | None:
-    """Return the order by a column, or the other way round if it is chosen already."""
+    """Return the order by a column, or the reverse order if this order is chosen already."""
     return f"-{key}" if key == _sorted_by() and key else key or None
 
 
@@ -187,7 +187,7 @@ def _show_cells(path: Path, table: Leaderboard, text: str, answer: Any, download
 
 
 def _narrow(board: Board) -> Board:
-    """Return a board with the number, the competitor and its first metric first, which a phone shows."""
+    """Return a board with the number, the competitor and its first metric first: a phone shows only these."""
     number, *names = board.columns[: board.names]
     setting_names = [column for column in names if column.key in SETTING]
     first_metric, *other_metrics = board.columns[board.names :]
@@ -196,12 +196,12 @@ def _narrow(board: Board) -> Board:
 
 
 def _with(chosen: Sequence[str], cell: str) -> list[str]:
-    """Return the chosen cells after a click on one: without it, or with it and at most one other."""
+    """Return the chosen cells after a click on a cell: without this cell, or with it and at most one other."""
     return [name for name in chosen if name != cell] if cell in chosen else [*chosen, cell][-2:]
 
 
 def _ordered(cells: pd.DataFrame, best: Any) -> pd.DataFrame:
-    """Return cells in the order that the address names, or in that of the grid with the best of each setting first."""
+    """Return cells in the order in the address, or in the order of the grid with the best of each setting first."""
     key = _sorted_by()
     if key.removeprefix("-") not in cells:
         return best_first(cells, best)
@@ -223,7 +223,7 @@ def _show_chosen(path: Path, cells: pd.DataFrame, chosen: Sequence[str]) -> None
 
 
 def _cells(path: Path, table: Leaderboard) -> pd.DataFrame:
-    """Return the cells of a leaderboard. It takes the longest of all queries, so it is asked in one way only."""
+    """Return the cells of a leaderboard. It is the slowest query, so all callers use the same arguments."""
     cells: pd.DataFrame = ask(catalog.leaderboard, path, table=table)
     return cells
 

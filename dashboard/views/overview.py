@@ -1,4 +1,4 @@
-"""Page Overview: how far scores are off, what repairs them, and what this saves."""
+"""Page Overview: the error of scores, its repair, and the samples saved."""
 
 from pathlib import Path
 

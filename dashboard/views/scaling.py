@@ -28,8 +28,8 @@ _TARGET = 0.99  # the C that is shown first
 class _Setting:
     """The data set, the LLM and the PRM of the page, with the curves of their pool.
 
-    `group` has their names, and `calibrators` are those of the grid. A view puts its sliders into `controls`, and what
-    it found into `answer`.
+    `group` has their names, and `calibrators` are the grid's. A view puts its sliders into `controls`, and its finding
+    into `answer`.
     """
 
     path: Path
@@ -117,7 +117,7 @@ def _show_equal_cost(setting: _Setting) -> None:
 
 
 def _pool(path: Path, group: dict[str, str]) -> ExactCurves:
-    """Return the curves of a setting that has them."""
+    """Return the curves of a setting with curves."""
     pool = ask(catalog.exact_curves, path, **group)
     assert pool is not None  # the page shows a setting without curves in another way
     return pool
@@ -152,7 +152,7 @@ def _show_budget(setting: _Setting) -> None:
 
 
 def _curves(path: Path, group: dict[str, str], level: float) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return all points of best-of-n + IAS, and those of a fixed n."""
+    """Return all points of best-of-n + IAS, and of a fixed n."""
     pool = _pool(path, group)
     return curves.adaptive_points(pool, grid_names(path)["calibrator"], level), curves.fixed_points(pool)
 

@@ -47,7 +47,7 @@ _COLOURS = ".ov { --ov-page: var(--st-background-color); }"
 def show_html(html: str, key: str = "shown") -> None:
     """Show HTML of :mod:`prmcal.db.html.boards`. Its links open other pages without a new start.
 
-    Each part of a page has a key of its own.
+    Each part of a page has its own key.
     """
     _component()(data=html, key=key)
 
@@ -91,7 +91,7 @@ def show_jobs(jobs: pd.DataFrame) -> None:
 
 
 def show_status(path: Path, cell: Mapping[str, Any]) -> None:
-    """Show why a cell has failed, or what comes before it is measured. Show nothing for a cell that is done."""
+    """Show why a cell has failed, or the work before it is measured. Show nothing for a cell that is done."""
     if cell["status"] == "failed":
         st.error(f"This cell failed: {escaped(cell['reason'] or 'no reason was recorded')}")
     elif cell["status"] == "pending":

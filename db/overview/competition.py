@@ -118,7 +118,7 @@ def before_and_after(ranked: Overview) -> dict[tuple[str, ...], dict[str, str]]:
 
 
 def _models(source: Source, kind: Kind, names: Names) -> Competition:
-    """Rank PRMs or LLMs by the noise-corrected Brier score, at common settings."""
+    """Rank PRMs or LLMs by the noise-corrected Brier score. A setting has the names of all other plugins."""
     kinds = [name for name in SETTING if name != kind]
     with connection_of(source) as connection:
         scores = next(iter(names.get("calibrator") or with_role(connection, "baseline")), None)

@@ -1,4 +1,4 @@
-"""An audit from files, or from a run, to an answer, and what it leaves in a folder: numbers, a report, a calibrator."""
+"""An audit from files, or from a run, to an answer and to its folder with numbers, a report and a calibrator."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Audit:
 
     @cached_property
     def measured(self) -> Measured:
-        """All that is measured of the scores. Raises a DataError if there are none."""
+        """All that is measured of the scores. Raises a DataError without such questions."""
         if self.scored.prefixes.empty:
             raise DataError(f"{self.source} has no scores.")
         return measure(self.scored)
@@ -112,7 +112,7 @@ class Audit:
     def save(self, directory: Path) -> None:
         """Write ``report.html``, its diagrams as SVG, ``audit.json`` and the calibrator into a folder.
 
-        Each group has a folder of its own there.
+        Each group has its own folder there.
 
         Without Altair and vl-convert, there are no diagrams. Raises a StorageError if the folder cannot be written.
         """
@@ -177,10 +177,10 @@ def audit(
     fields : Fields, optional
         The fields that cannot be found by their names.
     only : mapping, optional
-        The names that are audited of a run with several, by ``llm``, ``prm``, ``dataset`` and ``split``, or the values
-        of a file, by its fields.
+        Selects one of several names of a run, by ``llm``, ``prm``, ``dataset`` and ``split``, or values of a file, by
+        its fields.
     against : str or Path, optional
-        The folder of an earlier audit. An alarm says if the questions are no longer like those of that audit.
+        The folder of an earlier audit. An alarm says if questions are no longer like the questions of that audit.
     by : str, optional
         The field whose values are audited one by one. By default, those of several LLMs or data sets are.
     """

@@ -28,7 +28,7 @@ class Choice:
     samples: float
     """Mean number of solutions that it draws."""
     against: Number | None = None
-    """Its accuracy minus that of one sample, paired by question."""
+    """Its accuracy minus the accuracy of one sample, paired by question."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,9 +41,9 @@ class Choices:
     rows: tuple[Choice, ...]
     """Ways that were named beforehand."""
     best: Choice
-    """The recommended one. The interval of its gain holds though it was chosen for it."""
+    """The recommended one. The interval of its gain holds although the way was chosen by its gain."""
     is_promised: bool
-    """Whether it keeps the promise of ``safe choice``. If no way does, it is the one with most evidence."""
+    """Whether it keeps the promise of ``safe choice``. If no way does, the recommended one has most evidence."""
     p_value: float
     """The probability that luck alone shows such a gain in the best of all ways."""
     missing: tuple[str, ...]
@@ -86,7 +86,7 @@ def choices(scored: Scored) -> Choices | None:
 
 
 def best_of_all(scored: Scored) -> tuple[int, Floats, Floats] | None:
-    """Return M, and the accuracy of each question with one and with the best-scored of M; None if there are no two."""
+    """Return M, and the accuracy of each question with one and with the best-scored of M samples; None if M < 2."""
     arrays = _pool(scored)
     if arrays is None or arrays[1] is None:
         return None

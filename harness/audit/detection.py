@@ -1,13 +1,13 @@
 """Error detection: how often scores find the first wrong step of a solution, or all wrong steps.
 
-The first is that of ProcessBench, the second that of PRMBench.
+The first is ProcessBench's, the second PRMBench's.
 
-Zheng et al. (2025), "ProcessBench", arXiv:2412.06559: the first step with a score below a threshold is taken for the
-first wrong one. F1 is the harmonic mean of two shares: of the wrong solutions whose first wrong step is found, and of
-the right solutions in which no step is taken for wrong.
+Zheng et al. (2025), "ProcessBench", arXiv:2412.06559: the first step with a score below a threshold counts as the first
+wrong step. F1 is the harmonic mean of two shares: of the wrong solutions whose first wrong step is found, and of the
+right solutions in which no step is taken for wrong.
 
-Song et al. (2025), "PRMBench", arXiv:2501.03124: a step with a score of at most 1/2 is taken for wrong. PRMScore is
-half the F1 of right steps and half that of wrong ones, over the steps of all solutions.
+Song et al. (2025), "PRMBench", arXiv:2501.03124: a step with a score of at most 1/2 is taken for wrong. PRMScore is the
+mean of the F1 of right steps and the F1 of wrong steps, over the steps of all solutions.
 """
 
 import tomllib
@@ -24,7 +24,7 @@ from prmcal.db.statistics.intervals import Estimate
 
 _MOST_THRESHOLDS = 200
 WORDS: dict[str, dict[str, Any]] = tomllib.loads(Path(__file__).with_name("audit.toml").read_text(encoding="utf-8"))
-"""The words of an audit and what is published: diagrams, in their order, processbench, categories and prmbench."""
+"""The words and the published numbers of an audit: diagrams, in their order, processbench, categories and prmbench."""
 PUBLISHED: dict[str, list[float]] = WORDS["processbench"]
 """F1 on GSM8K, MATH, OlympiadBench and Omni-MATH, by the names of PRMs."""
 CATEGORIES: dict[str, str] = WORDS["categories"]
@@ -44,7 +44,7 @@ class Detection(Estimate):
 
 @dataclass(frozen=True)
 class PrmScore:
-    """PRMScore of a category, or "overall": of the scores as they are, and calibrated."""
+    """PRMScore of a category, or "overall": of the original scores, and calibrated."""
 
     category: str
     score: Detection
@@ -65,7 +65,7 @@ class _F1(Statistic):
 
 
 class _HalfOfBoth(Statistic):
-    """PRMScore. Where no step is wrong, it is the F1 of right steps alone, as in PRMBench."""
+    """PRMScore. If no step is wrong, it is the F1 of right steps alone, as in PRMBench."""
 
     def __init__(self, accepted: Bools, right: Bools, question: Ints) -> None:
         self.question_ids, index = np.unique(question, return_inverse=True)
@@ -83,10 +83,10 @@ class _HalfOfBoth(Statistic):
 def prm_scores(
     prefixes: pd.DataFrame, calibrated: Floats | None, levels: pd.Series, bootstrap: Bootstrap
 ) -> tuple[PrmScore, ...]:
-    """Return PRMScore overall, and of each category of PRMBench that the solutions are of.
+    """Return PRMScore overall, and of each category of PRMBench among the solutions.
 
-    `prefixes` are those of `Scored`, where a label is 1 if the step is right. `calibrated`, of shape (prefixes,), are
-    calibrated rewards of questions that the fit has not seen. `levels` are the categories of the prefixes.
+    `prefixes` are from `Scored`. A label is 1 if the step is right. `calibrated`, of shape (prefixes,), are calibrated
+    rewards of questions that the fit has not seen. `levels` are the categories of the prefixes.
     """
     steps, is_right = prefixes["step"].to_numpy() > 0, prefixes["label"].to_numpy() > 0.5
     question, rewards = prefixes["question"].to_numpy(np.int64), prefixes["reward"].to_numpy(np.float64)
@@ -126,7 +126,7 @@ class _Steps:
         return np.minimum.reduceat(np.where(wrong, self._step, np.inf), self._starts)
 
     def hits(self, rewards: Floats, threshold: float) -> Bools:
-        """Return in which solutions a threshold finds the first error, or finds none where there is none."""
+        """Return in which solutions a threshold finds the first error, or rightly finds none."""
         return np.asarray(self.first_step(rewards < threshold) == self.first_error)
 
 
@@ -135,9 +135,9 @@ def detection(
 ) -> tuple[Detection, ...]:
     """Return F1 with the threshold 1/2, also of calibrated rewards, and with a threshold tuned on other solutions.
 
-    `prefixes` are those of `Scored`, with the numbers 0, 1, ... as their index, where a label is 1 if every step so far
-    is right. `calibrated` are as in `prm_scores`. `levels` are the subsets of the prefixes. With one subset, the halves
-    of its questions take their place.
+    `prefixes` are from `Scored`, with the numbers 0, 1, ... as their index. A label is 1 if every step so far is right.
+    `calibrated` are as in `prm_scores`. `levels` are the subsets of the prefixes. With one subset, the halves of its
+    questions take their place.
     """
     steps = _Steps(prefixes)
     wrong = np.isfinite(steps.first_error)

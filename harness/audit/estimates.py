@@ -32,12 +32,12 @@ from prmcal.registry.metrics.scores import AUROCWithin
 from prmcal.registry.plugins import calibrators
 
 CALIBRATORS = ("temperature", "platt", "beta", "isotonic", "histogram")
-"""Those that read the score alone, and are fitted in seconds to a million prefixes."""
+"""The calibrators that read only the score, and are fitted in seconds to a million prefixes."""
 ORDER_ALONE = ("isotonic", "histogram")
-"""Those of them that read the order of the scores alone."""
+"""The calibrators that read only the order of the scores."""
 
 OUTER, INNER = 5, 4
-"""Folds over questions: those that measure, and those within their complement that choose."""
+"""Numbers of folds over questions: for measuring, and within the complement for choosing."""
 
 _UPPER = 0.975
 _BINS = 10
@@ -84,14 +84,14 @@ class Measured:
     said: tuple[Bin, ...]
     """The prefixes whose scores are near .1, .3, .5, .7 and .9; of ranks, fifths of the prefixes."""
     informative: int
-    """The number of questions with something right, or of those with something wrong, whichever is smaller."""
+    """The number of questions with something right, or with something wrong, whichever is smaller."""
     even: bool
-    """Whether each question counts the same, since a few have most of the prefixes."""
+    """True if each question counts the same, because a few have most of the prefixes."""
     brier: Number
     gain: Number
     """Mean Brier reduction, on new questions, by calibrators that are chosen and fitted on the other folds."""
     chosen: str
-    """The calibrator that is chosen on all questions; "" if none is better than the scores as they are."""
+    """The calibrator that is chosen on all questions; "" if none is better than the original scores."""
     gains: dict[str, Number]
     """The Brier reduction by each calibrator, without a choice."""
     reliability: dict[str, tuple[Bin, ...]]
@@ -109,7 +109,7 @@ class Measured:
 
 
 class Rows:
-    """Prefixes as arrays: what calibrators and metrics read."""
+    """Prefixes as arrays, for calibrators and metrics."""
 
     def __init__(self, prefixes: pd.DataFrame) -> None:
         self.question: Ints = prefixes["question"].to_numpy(np.int64)
@@ -131,12 +131,12 @@ class Rows:
         return log_odds(self.reward)
 
     def features(self, calibrator: Calibrator) -> Floats:
-        """Return what a calibrator reads."""
+        """Return the features of a calibrator."""
         return self.logit if calibrator.reads == "logit" else self.reward
 
 
 def draws_of(labels: Floats) -> int:
-    """Return the fewest draws n with which all labels are k of n; 1000 if there are none below."""
+    """Return the smallest n for which all labels are k of n; 1000 if there is none below."""
     for n in range(1, 129):
         if np.abs(labels * n - np.rint(labels * n)).max(initial=0.0) < 1e-6 * n:
             return n
@@ -245,7 +245,7 @@ def _informative(rows: Rows) -> int:
 
 
 def _by_fifth(rows: Rows, by_rank: bool) -> tuple[Bin, ...]:
-    """Return the prefixes by fifths of the scale, or, by rank, in fifths of equally many. A fifth can be empty."""
+    """Return the prefixes by fifths of the scale, or for ranks by fifths of their number. A fifth can be empty."""
     edges = np.quantile(rows.reward, np.arange(1, 5) / 5) if by_rank else np.arange(1, 5) / 5
     place = np.searchsorted(edges, rows.reward, side="right")
     return tuple(_bin(rows.reward, place == fifth, rows) for fifth in range(5))
@@ -306,7 +306,7 @@ def held_out_folds(question: Ints, folds: int, seed: int = 0) -> Iterator[Bools]
 
 
 def chosen_in_folds(rows: Rows, names: Sequence[str] = CALIBRATORS) -> Iterator[tuple[Bools, str]]:
-    """Yield the rows of each fold, and the calibrator that is best on the questions of the others; "" for none."""
+    """Yield the rows of each fold, and the calibrator that is best on the other folds; "" for none."""
     yield from ((held_out, _best(rows, ~held_out, names)) for held_out in held_out_folds(rows.question, OUTER))
 
 

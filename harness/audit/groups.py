@@ -1,4 +1,4 @@
-"""Several LLMs or data sets in one file, each audited by itself, and several scores of the same solutions compared."""
+"""Separate audits of several LLMs or data sets in one file, and comparisons of several scores of the same solutions."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import compress
@@ -24,7 +24,7 @@ _SURE = 0.05
 
 
 class Audited(Protocol):
-    """The audit of a group of records, or of one of several scores."""
+    """The audit of a group of records, or of a single one of several scores."""
 
     @property
     def measured(self) -> Measured:
@@ -57,7 +57,7 @@ def by_maker(records: Sequence[Record]) -> Iterator[Record]:
 def makers_of(records: Sequence[Record]) -> list[str]:
     """Return the fields of the LLM, of the scorer and of the data set that have several values.
 
-    There is none in a published shape, and the spelling does not matter: Model is model.
+    Published shapes have no such field. Capital letters do not matter.
     """
     contents = [content for _, content in records if isinstance(content, Mapping)]
     if not contents or any(shape.fits(contents[0]) for shape in SHAPES):
@@ -80,7 +80,7 @@ def split(records: Sequence[Record], fields: Sequence[str], source: str) -> dict
 
 
 def overview(groups: Mapping[str, Audited], fields: Sequence[str], width: int | None = None) -> str:
-    """Return a table with a row for each group, and what it says."""
+    """Return a table with a row for each group, and its legend."""
     measurements = [audited.measured for audited in groups.values()]
     errors = [values.signed_error for values in measurements]
     p_values = holm([_p_of(error) for error in errors])
@@ -140,7 +140,7 @@ def compared_scores(audits: Mapping[str, Audited], width: int | None = None) -> 
 
 
 def _per_question(scored: Scored) -> Iterator[tuple[str, Floats]]:
-    """Yield the AUC of each question with both outcomes, and the accuracy of each by its best-scored solution."""
+    """Yield the AUC of each question with both outcomes, and the accuracy of each question's best-scored solution."""
     areas = areas_within(scored.solutions)
     yield "AUC within", areas if len(areas) >= LEAST_MIXED else np.zeros(0)
     if (accuracies := best_of_all(scored)) is not None:

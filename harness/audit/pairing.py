@@ -1,7 +1,7 @@
 """Whether solutions answer their own questions, and whether questions repeat, by their texts.
 
-Some public files pair the samples of a batch with the questions of their neighbours. Every number about such a file is
-about nothing, and no number shows it. In others every question stands twice, which makes intervals too narrow.
+Some public files pair the samples of a batch with the questions of their neighbours. All numbers about such a file are
+meaningless, and no number shows it. In others every question stands twice, which makes intervals too narrow.
 """
 
 import math
@@ -25,7 +25,7 @@ _SHORTEST_QUESTION, _SHORTEST_TEXT = 5, 20  # words
 _FEWEST, _MOST, _SOLUTIONS = 20, 2_000, 4  # questions, and solutions of each
 _SHORTEST_REPEAT, _MOST_REPEATS = 20, 4  # characters of a text, and questions that have it
 _SOUND = 0.8
-"""In sound files the own question wins .98 of the comparisons, and .75 with half of the pairs wrong."""
+"""In sound files, the own question wins .98 of the comparisons; with half of the pairs wrong, it wins .75."""
 
 
 @dataclass(frozen=True)
@@ -69,9 +69,9 @@ def without_repeats(solutions: Sequence[Solution]) -> tuple[list[Solution], str]
 
 
 def _first_names(records: _Records) -> dict[str, str]:
-    """Return for each question the first one with the same text; itself if it has no text, or a short one.
+    """Return for each question the first question with the same text; itself if it has no text or a short one.
 
-    The text of a question that has only a name is that of its solutions. A text that most questions share, such as an
+    If a question has only a name, its text is the text of its solutions. A text that most questions share, such as an
     instruction, is none of theirs.
     """
     by_text, first_names = dict[str, str](), dict[str, str]()
@@ -90,8 +90,8 @@ def _text(solution: Solution) -> str:
 def own_question_wins(solutions: Sequence[Solution]) -> OwnWins | None:
     """Return how often a solution shares more with its own question than with another one, over questions.
 
-    What is shared is the weight of the question's words and numbers that stand in the text, and rare ones weigh more.
-    It is None if fewer than 20 questions have texts that are long enough.
+    The measure is the weight of the question's words and numbers in the text; rare ones weigh more. It is None if fewer
+    than 20 questions have texts that are long enough.
     """
     words: dict[str, set[str]] = {}
     for solution in solutions:
@@ -127,7 +127,7 @@ def own_question_wins(solutions: Sequence[Solution]) -> OwnWins | None:
 
 
 def alarm_of(wins: OwnWins | None) -> str:
-    """Return the sentence that says that solutions belong to other questions; empty if they do not."""
+    """Return a warning that solutions belong to other questions; empty if they do not."""
     if wins is None or wins.high >= _SOUND:
         return ""
     return (

@@ -17,8 +17,8 @@ def pool_of(scored: Scored, llm: str) -> pd.DataFrame:
     """Return scored solutions as the rows of a pool, with an equal number for each question.
 
     The text of a question becomes a hash, and equal answers of a question become equal numbers. Right answers are
-    equal. Scores are in [0, 1], or as they are if they are log-odds, and the bare question has none. Raises a DataError
-    if it is not known of all solutions whether they are right, or scores are missing.
+    equal. Scores are in [0, 1], or unchanged log-odds. The bare question has none. Raises a DataError if labels of
+    whole solutions or scores are missing.
     """
     solutions = scored.solutions
     if not solutions["label"].isin([0.0, 1.0]).all() or scored.target in ("first error", "step"):
@@ -61,6 +61,6 @@ def check_of(scored: Scored, rows: pd.DataFrame) -> str:
 
 
 def _question_name(question: str) -> str:
-    """Return the name of a question: a short name as it is, and the hash of a text."""
+    """Return the name of a question: a short name unchanged, or the hash of a text."""
     is_name = len(question) <= _LONGEST_NAME and not any(map(str.isspace, question))
     return question if is_name else hashlib.sha256(question.encode()).hexdigest()[:12]

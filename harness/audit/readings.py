@@ -1,7 +1,7 @@
-"""The readings of a PRM: what one score of a whole solution is worth, by how it is made of the scores of its steps.
+"""The readings of a PRM: ways to make one score of a whole solution from the scores of its steps, and their worth.
 
-No reading is judged on questions that chose it. Zhang et al. (2025), arXiv:2501.07301, table 13, compare readings by
-the accuracy of best-of-n. Here they are compared as probabilities of a right answer.
+A reading is never judged on questions that chose it. Zhang et al. (2025), arXiv:2501.07301, table 13, compare readings
+by the accuracy of best-of-n. Here they are compared as probabilities of a right answer.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -29,7 +29,7 @@ from prmcal.harness.audit.scored import Scored
 from prmcal.registry.strategies.aggregation import READINGS, Reading, read_steps
 
 _ON_TOP = "isotonic"
-"""The calibrator on top of a reading. It is named beforehand, so no choice flatters it."""
+"""The calibrator on top of a reading. It is fixed beforehand, so no choice flatters it."""
 _LAST: Reading = "last"
 WORDS: Mapping[str, str] = {
     "last": "last step",
@@ -43,7 +43,7 @@ CHOSEN = "chosen in the folds"
 
 @dataclass(frozen=True)
 class MeasuredReading:
-    """Whole solutions by one reading of their steps, or by the one that the other folds choose."""
+    """Whole solutions by one reading of their steps, or by the reading that the other folds choose."""
 
     reading: str
     error: Number
@@ -66,7 +66,7 @@ class MeasuredReading:
 
 
 def readings(scored: Scored) -> tuple[MeasuredReading, ...]:
-    """Return all readings of the steps, and last what is chosen in the folds.
+    """Return all readings of the steps, and last the choice in the folds.
 
     It is empty if no solution has scores of two steps, or if labels are about steps and not about whole solutions.
     """
@@ -106,7 +106,7 @@ def readings(scored: Scored) -> tuple[MeasuredReading, ...]:
 
 
 def sentences(rows: Sequence[MeasuredReading]) -> Iterator[str]:
-    """Yield what the last step is worth as a chance of a right answer, and whether another reading is worth more."""
+    """Yield sentences: how good is the last step as a chance of a right answer, and is another reading better?"""
     if not rows:
         return
     last_step, chosen_reading = rows[0], rows[-1]
@@ -128,7 +128,7 @@ def sentences(rows: Sequence[MeasuredReading]) -> Iterator[str]:
 
 
 def _whole_solutions(scored: Scored) -> pd.DataFrame | None:
-    """Return each solution with a label and its scores by all readings; None if these are not to be compared."""
+    """Return each solution with a label and its scores by all readings; None if readings cannot be compared."""
     steps = scored.prefixes[scored.prefixes["step"] > 0].sort_values(["question", "solution", "step"])
     if scored.target in ("first error", "step") or steps.empty:
         return None

@@ -1,4 +1,4 @@
-"""The calibrator that an audit leaves in a folder, and what tells if new questions are like the audited ones."""
+"""The calibrator that an audit writes, and the values that tell if new questions are like the audited ones."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _FILE, _FOLDER = "calibrator.json", "calibrator"
 """The file that describes the calibrator, and the folder into which it saves itself."""
 _FORMAT = 3
 _QUESTIONS = 1000
-"""The largest number of questions that are kept for the alarm. More of them hardly sharpen it."""
+"""The largest number of questions that are kept for the alarm. More values hardly sharpen the test."""
 
 
 class SavedCalibrator:
@@ -119,7 +119,7 @@ def save(
 def load_calibrator(directory: str | Path) -> SavedCalibrator:
     """Load the calibrator that ``prmcal audit FILE --out DIR`` has written into DIR.
 
-    Raises a DataError if there is none, or if an older or a newer prmcal wrote it.
+    Raises a DataError if the folder has no audit, or if an older or a newer prmcal wrote it.
     """
     path = Path(directory) / _FILE
     with reading(f"There is no calibrator in {directory}", "Make one: prmcal audit FILE --out DIR."):

@@ -1,4 +1,4 @@
-"""The rows of an audit: one for each scored prefix of a file or a run, and the words that say how it was read."""
+"""The rows of an audit: one for each scored prefix of a file or a run, and sentences on how it was read."""
 
 import math
 import re
@@ -57,7 +57,7 @@ class Scored:
     field: str | None = None
     """The field with the scores, if it was found by its name and not by the shape of the file."""
     alarm: str = ""
-    """That solutions belong to other questions, or that these questions do not resemble those of an earlier audit."""
+    """Warnings that solutions belong to other questions, or that questions do not resemble an earlier audit's."""
     wins: OwnWins | None = None
     """How often solutions share more with their own questions than with others; None without long texts."""
 
@@ -72,8 +72,8 @@ class Scored:
 def scored_records(records: Sequence[Record], source: str, fields: Fields) -> Scored:
     """Turn the records of a file into rows.
 
-    Raises a DataError if the file has no scores or labels, or if it can be read in two ways. The message names both and
-    the option that decides.
+    Raises a DataError if the file has no scores or labels, or if two fields are possible. The message names both and
+    the option.
     """
     solutions, words = solutions_of(records, source, fields)
     return rows_of(solutions, source, fields, words)
@@ -188,7 +188,7 @@ def rows_of(solutions: Sequence[Solution], source: str, fields: Fields, words: S
 
 
 def independent(errors: np.ndarray[Any, Any], question: np.ndarray[Any, Any]) -> int:
-    """Return how many independent prefixes have a mean error as uncertain as that of these, which are by question."""
+    """Return how many independent prefixes have a mean error as uncertain as these prefixes of some questions."""
     centred = errors - errors.mean()
     spread = float((np.bincount(question, weights=centred) ** 2).sum())
     count = len(errors)
@@ -206,7 +206,7 @@ def _doubts(verdicts: Sequence[tuple[bool, str, str]]) -> Iterator[str]:
 
 
 _FEW_UNLIKE = 0.1
-"""The largest share of texts whose blank lines are not their steps. Their scores say how many steps they have."""
+"""The largest share of texts whose blank lines are not their steps. Their scores give the number of steps."""
 _MARKS: dict[Target, str] = {"success rate": "rates", "first error": "first_error", "step": "right"}
 _TARGETS: dict[Target, str] = {
     "success rate": "success rates of prefixes",
@@ -224,7 +224,7 @@ def _step_count(solution: Solution) -> int | None:
 
 
 def _scores_over(solution: Solution, steps: int | None) -> int | None:
-    """Return how many more scores than steps a text has; None if its steps are not those that a reader guesses."""
+    """Return how many more scores than steps a text has; None if its steps are not the usual ones."""
     scores = solution.get("score")
     guessed = steps is not None and solution.get("text") and isinstance(scores, list) and len(scores) > 1
     return len(scores) - (steps or 0) if guessed and scores else None

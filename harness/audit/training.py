@@ -1,4 +1,4 @@
-"""`prmcal train-prm`: a value head on the states of a language model, and what it is worth on held-out questions."""
+"""`prmcal train-prm`: a value head on the states of a language model, judged on held-out questions."""
 
 import hashlib
 import json
@@ -45,7 +45,7 @@ _MARKS = ("rates", "first_error", "right", "label", "reference")
 
 @dataclass(frozen=True)
 class Labelled:
-    """Solutions, each with the text of its question in `asked`, its `steps` and what labels it has."""
+    """Solutions, each with the text of its question in `asked`, its `steps` and its labels."""
 
     source: str
     solutions: list[Solution]
@@ -56,7 +56,7 @@ class Labelled:
 def labelled(source: Path, fields: Fields, only: Mapping[str, Sequence[str]]) -> Labelled:
     """Read a file of solutions as an audit does, or a run, by default its calibration questions.
 
-    Raises a DataError if it cannot be read, or has no steps, no labels or too few questions.
+    Raises a DataError if the data cannot be read, or has no steps, no labels or too few questions.
     """
     if is_run(source):
         raw_solutions, words = run_solutions(source, {"split": [_SPLIT], **only})
@@ -75,7 +75,7 @@ def labelled(source: Path, fields: Fields, only: Mapping[str, Sequence[str]]) ->
 
 
 def _with_labels(solution: Solution) -> Solution:
-    """Add the texts, and what rates and the outcome say of each other.
+    """Add the texts, and derive the outcome from rates and rates from the outcome.
 
     The outcome is one draw of the success of each prefix, and the rate of a solution with an answer is its outcome.
     """
@@ -90,7 +90,7 @@ def _with_labels(solution: Solution) -> Solution:
 
 @dataclass(eq=False)
 class HeadlessPRM(TokenClassifierPRM):
-    """A language model in the format of `token-classifier`, whose head means nothing until it is written."""
+    """A language model in the format of `token-classifier`. Its head is random until a fitted one is written."""
 
     plugin_name = "token-classifier"
 
@@ -130,7 +130,7 @@ class HeadlessPRM(TokenClassifierPRM):
     def write(self, weight: Floats, bias: float, folder: Path) -> str:
         """Write a checkpoint whose log-odds are ``states @ weight + bias``, for a weight of shape (width,).
 
-        The trunk has the type in which the language model was saved. Returns the architecture that vLLM serves it as.
+        The trunk has the type in which the language model was saved. Returns its architecture for vLLM.
         """
         import torch
 
@@ -151,7 +151,7 @@ class HeadlessPRM(TokenClassifierPRM):
 
 @dataclass(frozen=True, eq=False)
 class ValueHead:
-    """A fitted head, and what it is worth on questions that neither its fit nor the choice of its penalty has seen."""
+    """A fitted head, and its results on questions that neither its fit nor the choice of its penalty has seen."""
 
     weight: Floats
     """Of shape (width,)."""
@@ -163,7 +163,7 @@ class ValueHead:
     figures: dict[str, Number]
     """AUCs within questions and accuracies on held-out questions, by their names."""
     refusal: str
-    """The sentence that says why the head is not worth a checkpoint; empty if it is."""
+    """The reason why the head is not worth a checkpoint; empty if it is."""
 
 
 def fit_value_head(data: Labelled, prm: HeadlessPRM) -> ValueHead:
@@ -190,7 +190,7 @@ def fit_value_head(data: Labelled, prm: HeadlessPRM) -> ValueHead:
 
 
 def _states(solutions: Sequence[Solution], prm: HeadlessPRM) -> list[Floats32]:
-    """Return the states of all prefixes of each solution. The solutions of a question share what they begin with."""
+    """Return the states of all prefixes of each solution. The solutions of a question share their first tokens."""
     of_question: dict[str, list[int]] = {}
     for number, solution in enumerate(solutions):
         of_question.setdefault(solution["question"], []).append(number)
@@ -214,8 +214,8 @@ def _scored(data: Labelled, scores: Sequence[Floats]) -> Scored:
 def _fit_head(states: Floats32, rows: Rows, subset: Bools) -> tuple[Floats, float, float]:
     """Return the weight and the bias of a head that is fitted to some rows, and its penalty.
 
-    The penalty has the lowest squared error in folds over the questions, whose predictions also decide how those of the
-    head become log-odds.
+    The penalty has the lowest squared error in folds over the questions. Predictions in the folds also decide how the
+    head's output becomes log-odds.
     """
     states, label, question = states[subset], rows.label[subset], rows.question[subset]
     predicted = np.empty((len(PENALTIES), len(label)))
@@ -243,7 +243,7 @@ def _ridges(states: Floats32, label: Floats) -> list[tuple[Floats, float]]:
 
 
 def _worth(scored: Scored) -> tuple[dict[str, Number], str]:
-    """Return the figures of scores on held-out questions, and the sentence that refuses them, if they are bad."""
+    """Return the figures of scores on held-out questions, and the reason for a refusal, if they are bad."""
     steps = scored.prefixes[scored.prefixes["step"] > 0].drop_duplicates(["question", "step", "score", "label"])
     areas = {
         "AUC within questions, whole solutions": None if scored.target == "step" else area_within(scored.solutions),

@@ -69,7 +69,7 @@ def few(measured: Measured) -> Iterator[str]:
 
 
 def headlines(scored: Scored, measured: Measured) -> Iterator[str]:
-    """Yield whether the scores can be trusted, whether they rank, and whether a calibrator helps."""
+    """Yield sentences: can the scores be trusted, do they rank, and does a calibrator help?"""
     lines = [] if scored.scale.name == "rank" else [trust(measured, scored.target)]
     lines.append(order(measured, "solutions" if scored.target == "outcome" else "prefixes"))
     yield from reversed(lines) if is_reverse(measured) else lines
@@ -105,7 +105,7 @@ def order(measured: Measured, ranked: str) -> str:
 
 
 def fifths_table(scored: Scored, measured: Measured) -> list[list[str]]:
-    """Return the rows of the table of what the scores say and what is true."""
+    """Return the rows of the table of scores against labels."""
     by_rank = scored.scale.name == "rank"
     return [
         [
@@ -196,7 +196,7 @@ def _way_text(way: Choice) -> str:
 
 
 def compared(choices: Choices) -> str:
-    """Return the sentence that says what is compared."""
+    """Return the sentence on what is compared."""
     questions = counted(choices.questions, "question")
     return f"With {choices.solutions} solutions for each of {questions}. The differences are those from one sample."
 
@@ -207,7 +207,7 @@ def _unknown(scored: Scored, choices: Choices | None) -> Iterator[str]:
 
 
 def limits(scored: Scored, choices: Choices | None) -> Iterator[str]:
-    """Yield what the file cannot say, and why."""
+    """Yield what the file cannot tell, and why."""
     if scored.target == "outcome":
         yield "how far single prefixes are off (it has no success rates)"
     if scored.target in ("first error", "step"):

@@ -50,7 +50,7 @@ class ExitCode(IntEnum):
     BAD_INPUT = 2
     """An argument, a file or a folder was wrong. The message says what to do. Nothing was done."""
     FAILED_CELLS = 3
-    """The grid was run to its end, but cells or a grader failed, and `prmcal status` says why."""
+    """The grid was run to its end, but cells or a grader failed. `prmcal status` has the reasons."""
     FAILED_CHECKS = 4
     """A check of `prmcal check` or `prmcal rebuild --check` failed, a grid needs what `prmcal doctor` did not find, or
     the PRM of `prmcal train-prm` ranks too badly."""
@@ -63,7 +63,7 @@ class ExitCode(IntEnum):
 
 
 class _Grouped(TyperGroup):
-    """The application, whose help lists the commands in sections, and imports none of them for that."""
+    """The application. Its help lists the commands in sections without importing them."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
@@ -154,7 +154,7 @@ def _message(error: BaseException) -> str:
 
 @contextmanager
 def ending_cleanly() -> Iterator[None]:
-    """Let SIGTERM and SIGHUP end a command as Ctrl-C does, so that its temporary files are removed.
+    """Let SIGTERM and SIGHUP end a command like Ctrl-C, so that temporary files are removed.
 
     A signal that is ignored, such as SIGHUP after ``nohup``, stays ignored.
     """

@@ -76,7 +76,7 @@ def _loaded(run: Path, cell: str | None, llm: str | None, prm: str | None, calib
 
 
 def _rendered(prm: CalibratedPRM, solution: Solution) -> str:
-    """Return the answer first, then how sure it is, what it cost, and its steps."""
+    """Return the answer, then its probability, its cost and its steps."""
     sure = "There is no answer to judge."
     if solution.probability is not None:
         value = _banded(solution.probability, solution.low, solution.high)

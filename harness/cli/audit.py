@@ -83,8 +83,8 @@ def apply(
 ) -> None:
     """Add calibrated scores to the records of a file.
 
-    The result is a file of JSON lines. The new field is called `calibrated`, and stands beside the scores, also in a
-    list of solutions.
+    The result is a file of JSON lines. The new field `calibrated` stands beside the scores, also in a list of
+    solutions.
     """
     from prmcal.harness.audit.saved import load_calibrator
     from prmcal.registry.reading.files import read_files
@@ -152,7 +152,7 @@ def train_prm(
 ) -> None:
     """Train a PRM: fit a value head to a language model.
 
-    It learns from success rates, marks of steps or outcomes, of a run by default those of its calibration questions. No
+    It learns from success rates, marks of steps or outcomes. Of a run it reads by default the calibration questions. No
     checkpoint is written if, on held-out questions, its AUC within questions is below 0.7, or best-of-n is worse than
     one sample.
     """

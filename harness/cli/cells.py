@@ -28,7 +28,7 @@ _JOB_WEIGHTS = {
 """The columns of the table of jobs. Those with the largest weights are left out first."""
 
 _ROOM_FOR_BOTH_INTERVALS = 120
-"""The columns of a terminal from which the values of two cells have intervals beside that of their difference."""
+"""From this width of a terminal in columns, not only differences of two cells have intervals, but also their values."""
 _SECTION = with_terminal("")
 """The end of the names of metrics that count terminal prefixes."""
 

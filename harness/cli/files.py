@@ -44,8 +44,8 @@ def gc(
 ) -> None:
     """Delete what the grid of a run no longer needs.
 
-    These are artifacts and checkpoints of earlier forms of the grid, and what killed runs left half written. The
-    command says how much there is and asks. Without a terminal it deletes only with --yes.
+    These are artifacts and checkpoints of earlier forms of the grid, and unfinished files of killed runs. The command
+    says how much there is and asks. Without a terminal it deletes only with --yes.
     """
     folder = RunFolder(directory)
     folder.record()  # It raises if there is no run: the lock would create the folder.
@@ -112,9 +112,9 @@ def merge(
 ) -> None:
     """Join the results of several runs in one folder.
 
-    All commands read it like the folder of one run. Rows are those of all runs. Where several runs have the same one,
-    that of the first stays, and it says by how much another one differs. If a merge is interrupted, run the same
-    command again.
+    All commands read it like the folder of one run. It has the rows of all runs. If several runs have the same row, the
+    first run's row stays, and it says by how much another run differs. If a merge is interrupted, run the same command
+    again.
     """
     union = merge_folders(runs, out)
     cells = union.plan.cells
@@ -137,8 +137,7 @@ def rebuild(
 ) -> None:
     """Build the database again from the artifacts.
 
-    Nothing is sampled. It is needed after a version of prmcal whose database has another layout, and for a database
-    that is damaged.
+    Nothing is sampled. It is needed if the database is damaged, or has the layout of another version of prmcal.
     """
     if not check and has_old_texts(directory):
         folder = RunFolder(directory)

@@ -119,7 +119,7 @@ def overview_text(ranking: Overview, directory: Path, width: int | None = None) 
 
 
 def explained_text(ranking: Overview, directory: Path, width: int | None = None) -> str:
-    """Return the overview in full: what was measured, the findings in words, and the ranking with all that is known."""
+    """Return the overview in full: what was measured, the findings in words, and the ranking with all columns."""
     folder = shlex.quote(str(directory))
     paragraphs = [
         wrapped(texts.measured(ranking), width),
@@ -135,7 +135,7 @@ def explained_text(ranking: Overview, directory: Path, width: int | None = None)
 
 
 def _titled(rows: Sequence[tuple[str, str, str]], width: int | None) -> str:
-    """Return a paragraph for each row: its title, its figure, and what this means."""
+    """Return a paragraph for each row: its title, its figure and its meaning."""
     title_width = max((cell_len(title) for title, _, _ in rows), default=0) + 2
     figure_end = title_width + max((cell_len(figure) for _, figure, _ in rows), default=0) + 2
     indent = " " * figure_end
@@ -229,7 +229,7 @@ def board_text(board: Board, width: int | None = None) -> str:
 
 
 def _weights(board: Board) -> dict[str, int]:
-    """Return the weight of each column that may be shown: 0 for what must stay, more for what goes first."""
+    """Return the weight of each column: 0 if it must stay, more if it is left out earlier."""
     metrics = [key for key in board.keys[board.names :] if key not in (*_COUNTS, "status")]
     order = [*SETTING, *_SETTINGS, *metrics[1:], "status", *_COUNTS]
     required_keys = {key: 0 for key in (*_IDENTITY, *(metrics[:1] or ["status"])) if key in board.keys}

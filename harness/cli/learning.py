@@ -85,7 +85,7 @@ def render_plugins(kind: str | None, name: str | None = None) -> str:
 
 
 def _about(kind: str, name: str) -> str:
-    """Return what a plugin is: the first sentence of its class."""
+    """Return the description of a plugin: the first sentence of its class."""
     try:
         text = inspect.cleandoc(KINDS[kind].get(name).__doc__ or "")
     except PluginError as error:
@@ -102,7 +102,7 @@ def _source(kind: str, name: str) -> str:
 
 
 def _arguments(kind: str, name: str) -> str:
-    """Return what a plugin is, and its arguments with their types, defaults and meanings."""
+    """Return the description of a plugin, and its arguments with their types, defaults and meanings."""
     cls = KINDS[kind].get(name)
     schema, meanings = arguments_model(cls).model_json_schema(), documented_arguments(cls)
     rows = [
@@ -143,8 +143,8 @@ def doctor(
 ) -> None:
     """Show what is installed, and what a grid needs.
 
-    It lists the packages and the hardware. With GRID it also lists what the grid still needs. It looks into its files
-    and at the headers of its checkpoints, and sends one request to each of its servers.
+    It lists the packages and the hardware. With GRID it also lists what the grid still needs. It reads the grid's files
+    and the headers of its checkpoints, and sends one request to each of its servers.
     """
     machine = [[name, str(value)] for name, value in hardware().items()]
     machine.append(["free_disk_gib", f"{shutil.disk_usage(Path.cwd()).free / 2**30:.1f}"])
@@ -157,9 +157,9 @@ def doctor(
 
 
 def _needs(grid: GridSpec) -> dict[str, int]:
-    """Print a line for each plugin of a grid, and what each needs on this machine. Return the numbered needs.
+    """Print a line for each plugin of a grid, with its needs on this machine. Return the numbered needs.
 
-    No model is loaded or downloaded. Data sets are read, so those of the hub may be downloaded.
+    No model is loaded or downloaded. Data sets are read, so they may be downloaded from the hub.
     """
     needs: dict[str, int] = {}
     rows = []
@@ -196,7 +196,7 @@ def _needs(grid: GridSpec) -> dict[str, int]:
 
 
 def _problems(kind: str, spec: PluginSpec, grid: GridSpec, questions: Questions) -> Iterator[str]:
-    """Yield what is missing for a plugin of a grid on this machine, each with what to do about it.
+    """Yield missing things for a plugin of a grid on this machine, with advice for each.
 
     `questions` are those of the data sets that were read before. Those of this one are added.
     """

@@ -115,7 +115,7 @@ def render_plan(grid: GridSpec, directory: Path | None, only: Only | None = None
 
 
 def _left_in_words(plan: Plan, done: Collection[ArtifactRef]) -> str:
-    """Say how many shards are sampled, scored and graded, in which users see what an edit of a grid costs."""
+    """Say how many shards are sampled, scored and graded. Users see there what an edit of a grid costs."""
     unfinished = [shard.parameters for shard in plan.shards() if shard.ref not in done]
     kinds = parameters.GeneratingParameters, parameters.ScoringParameters, parameters.GradingParameters
     sampling, scoring, grading = (sum(isinstance(work, kind) for work in unfinished) for kind in kinds)

@@ -101,7 +101,7 @@ def _done(summary: RunSummary) -> str:
 
 
 def lines_on_failures(failures: Sequence[FailureGroup], log: Path) -> list[str]:
-    """Return lines that say what failed, how often, and what to do."""
+    """Return lines on failures: what failed, how often, and what to do."""
     lines = []
     for group in failures:
         cells = ", ".join(group.cells[:2]) + (f" and {len(group.cells) - 2:,} more" if len(group.cells) > 2 else "")
@@ -114,7 +114,7 @@ def lines_on_failures(failures: Sequence[FailureGroup], log: Path) -> list[str]:
 
 
 def _findings(directory: Path) -> str:
-    """Return how answers were read, if not from boxes, and below it the overview of the run."""
+    """Return a line on how answers were found, if not in boxes, and below it the overview of the run."""
     from prmcal.db.overview.query import overview
     from prmcal.db.queries.health import health
     from prmcal.db.text.health import answers_read
@@ -182,7 +182,7 @@ def _parsed(text: str) -> dict[str, Any]:
 
 
 def with_grader(grid: dict[str, Any], entry: dict[str, Any]) -> dict[str, Any]:
-    """Return the data of a grid in which all data sets have one grader more. One of the same name is replaced."""
+    """Return the data of a grid with one more grader for all data sets. One of the same name is replaced."""
 
     def changed(data: dict[str, Any]) -> dict[str, Any]:
         first_grader, *other_graders = data["graders"] or [{"name": "default", "plugin": "default", "arguments": {}}]

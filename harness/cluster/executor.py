@@ -41,9 +41,9 @@ class ActorSettings:
     directory: Path
     """The output folder of the run, as an absolute path."""
     working_directory: Path
-    """The working directory of the run. Actors use it if they have it, for relative paths in the grid."""
+    """The working directory of the run. Actors use this folder if they have it, for relative paths in the grid."""
     token: str
-    """The content of the file `directory`/workers/token. A node that can read it shares the folder."""
+    """The content of the file `directory`/workers/token. A node that can read this file shares the folder."""
     plugin_files: Mapping[Path, Path]
     """The copies of plugin files in `directory`, by the absolute paths of the files."""
     modules: Path
@@ -76,7 +76,7 @@ class NodeWorker:
     def compute(self, shard: Shard[Parameters]) -> Outcome | str:
         """Compute a shard. Its artifact is in the folder of the run when this returns.
 
-        Returns a text if the process that computes shards does not start, which says why.
+        Returns the reason if the process that computes shards does not start.
         """
         store = Store(self._settings.directory)
         for ref in [ref for refs in shard.inputs.values() for ref in refs]:
@@ -126,7 +126,7 @@ def _wait_until_shared(store: Store, ref: ArtifactRef) -> None:
 class _Worker(Worker):
     actor: Any
     answer: Any
-    """The next answer of Ray: that the actor is ready, or what came of its shard; None while it is idle."""
+    """The next answer of Ray: the actor is ready, or its shard has an outcome; None while it is idle."""
 
     @property
     def node(self) -> str:
@@ -136,7 +136,7 @@ class _Worker(Worker):
 class RayExecutor:
     """Run shards on the nodes of a cluster. It is a context manager: inside the block it is connected.
 
-    All nodes see the folder of the run. Copies of the plugin files lie in it.
+    All nodes see the folder of the run. It contains copies of the plugin files.
 
     Raises a ClusterError on entering the block, if the cluster cannot be reached, or cannot run the grid.
     """
@@ -292,7 +292,7 @@ class RayExecutor:
         return after_outcome(schedule, answer, worker.name)
 
     def _lose(self, worker: _Worker, reason: str, schedule: Schedule) -> list[Outcome | Notice]:
-        """End a worker whose actor failed or is gone, perhaps with its node, which Ray tells later."""
+        """End a worker whose actor failed or is gone. If its node is gone too, Ray reports this later."""
         self._end(worker, schedule)
         self._census.soon()
         if worker.shard is None:

@@ -190,7 +190,7 @@ def on_node(ray: Any, node: str) -> Any:
 
 
 def state_of_node() -> dict[str, str]:
-    """Return the versions of what decides results on this node."""
+    """Return the versions of the software that decides results on this node."""
     root, content = Path(prmcal.__file__).parent, hashlib.sha256()
     for folder, folders, files in os.walk(root, followlinks=True):
         folders.sort()
@@ -252,7 +252,7 @@ class Census:
         self.usable = {key: node for key, node in alive.items() if verdicts[key] is not None}
 
     def take(self) -> tuple[list[Node], list[Notice]]:
-        """Count the nodes again, every two seconds. Return those that have left, and notices to be reported."""
+        """Count the nodes again, every two seconds. Return nodes that have left, and notices to be reported."""
         if time.monotonic() < self._next:
             return [], []
         self._next = time.monotonic() + _SECONDS_BETWEEN_COUNTS

@@ -1,8 +1,8 @@
 """All cells that compete are compared in pairs, such as the calibrators of one (LLM, PRM, data set).
 
-Cells of one data set are resampled alike, so the difference of the bootstrap replicates of two cells is the paired
-bootstrap of their difference. p-values are adjusted by Holm's method over the pairs of one group and metric. If the
-best value of a metric is 0, the distances from 0 are compared.
+Cells of one data set have the same resamples, so the difference of the replicates of two cells is the paired bootstrap
+of their difference. p-values are adjusted by Holm's method over the pairs of one group and metric. If the best value of
+a metric is 0, the distances from 0 are compared.
 """
 
 from collections import defaultdict
@@ -22,7 +22,7 @@ def compared_cells(
 ) -> Iterator[Mapping[str, Values]]:
     """Compare all pairs within each group of finished cells, one or several times for each group and metric.
 
-    Strategies that need the truth are limits and no rivals, so `cells` are without them.
+    Strategies that need the truth are limits and no rivals, so `cells` has none.
 
     A group contains the cells of one leaderboard and one (LLM, PRM, data set): calibrators on the
     calibration leaderboard, strategies with their calibrators on the scaling leaderboard. Pairs that were not resampled

@@ -11,12 +11,12 @@ from prmcal.harness.storage.store import ArtifactRef
 
 @dataclass(slots=True)
 class _Gate:
-    """The shards that read the same artifacts. They wait until none of these is unfinished."""
+    """The shards that read the same artifacts. They wait until all of these are finished."""
 
     unfinished: int
     """Number of the artifacts that are unfinished."""
     needed: bool
-    """False if only texts are taken over from the artifacts, so that a failed one does not matter."""
+    """False if only texts are taken over from the artifacts. A failed one then does not matter."""
     readers: list[ArtifactRef] = field(default_factory=list)
 
 
@@ -60,7 +60,7 @@ class Dependencies:
         return [ref for ref in self.unfinished if not self._closed_gates[ref]]
 
     def remove(self, ref: ArtifactRef) -> bool:
-        """Remove a shard that will not be computed. Return whether it was there."""
+        """Remove a shard that will not be computed. Return whether the shard was there."""
         return self.unfinished.pop(ref, None) is not None
 
     def finish(self, ref: ArtifactRef) -> list[ArtifactRef]:
@@ -71,8 +71,7 @@ class Dependencies:
     def fail(self, ref: ArtifactRef) -> tuple[list[ArtifactRef], list[ArtifactRef]]:
         """Remove a shard that failed, and all that need it, directly or through others.
 
-        Return the shards that need it, and the shards that are ready since then because they would only have taken
-        over texts.
+        Return the shards that need it, and the shards that are now ready because they would only have taken over texts.
         """
         self.remove(ref)
         blocked: list[ArtifactRef] = []

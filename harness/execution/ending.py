@@ -42,7 +42,7 @@ class RunSummary:
     grid_cells: int
     """All lines of the leaderboards."""
     failures: "tuple[FailureGroup, ...]"
-    """Why cells failed, those with the same reason together, and graders whose verdicts no cell needs."""
+    """Why cells failed, grouped by reason, and failed graders whose verdicts no cell needs."""
     seconds: float
     """Wall time of the run."""
     log: Path
@@ -52,7 +52,7 @@ class RunSummary:
 
 
 class EndWatch:
-    """Notice what ends a run early, so that it can end between two outcomes and leave nothing half-written.
+    """Notice signals that end a run early, so that it ends between two outcomes and leaves nothing half-written.
 
     Inside the block, the first signal is noticed and has no other effect. The next one, a second later or more, has the
     effect that it has outside. A signal that is ignored, such as SIGHUP after ``nohup``, stays ignored. Only the main
@@ -160,7 +160,7 @@ class FailureGroup:
     """Cells that failed for the same reason, or a grader whose verdicts no cell needs."""
 
     failure: Failure
-    """The reason of the first of them. The reasons of the others differ from it in numbers only."""
+    """The reason of the first of them. The reasons of the other cells differ from it only in numbers."""
     cells: tuple[str, ...]
     """Their ids."""
 
@@ -172,8 +172,8 @@ class FailureGroup:
 def failed_cells(plan: Plan, failures: Mapping[str, Failure]) -> dict[str, Failure]:
     """Return why cells failed, by their ids.
 
-    `failures` say why shards failed, by their keys. They include the shards that were not computed because of another
-    one.
+    `failures` say why shards failed, by their keys. They include shards that were not computed because another shard
+    failed.
     """
     failed = {cell.cell_id: [ref.key for ref in cell.job.refs if ref.key in failures] for cell in plan.cells}
     return {cell: failures[keys[0]] for cell, keys in failed.items() if keys}

@@ -16,7 +16,7 @@ class Outcome:
     manifest: Manifest | None = None
     """The manifest of its artifact, or None if it failed."""
     failure: Failure | None = None
-    """Why it failed, or None if it did not."""
+    """Why it failed, or None for a success."""
     blocked: bool = False
     """True if it was not computed because a shard that it needs failed."""
     fatal: bool = False

@@ -31,7 +31,7 @@ _SECONDS_TO_END = 5.0
 
 
 class WorkerDiedError(Exception):
-    """The process has ended, or it can no longer be understood. The message says how, without a full stop."""
+    """The process has ended, or its messages can no longer be read. The message says how, without a full stop."""
 
 
 class WorkerProcess:
@@ -46,7 +46,7 @@ class WorkerProcess:
     connection : Connection
         It is ready to be read when the process has sent a message or has ended.
     started : bool
-        Whether it has sent a message. If it dies before, no shard is to blame.
+        True after its first message. If the process dies before, no shard is to blame.
     spent : bool
         True if another process must take its place, because a model broke in it.
     """

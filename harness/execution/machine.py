@@ -2,7 +2,7 @@
 
 The GPUs of a process are fixed when it starts. A shard whose models need more GPUs than a slot has waits until workers
 that find no work can make room for a larger one, and a larger one that finds no work makes room for small ones. So no
-GPU is idle while a shard that fits is ready, and small shards come before large ones.
+GPU is idle while a shard for it is ready, and small shards come before large ones.
 """
 
 import os
@@ -182,8 +182,8 @@ def next_start(
 
     It is asked for after `hand_out`, so that no idle worker finds a shard. Returns None if no worker is to be started.
 
-    The ready shards of the schedule decide which workers are needed. `slots` are all that may be used, the preferred
-    ones first, and `most` is the most workers, by default as many as there is room for.
+    The ready shards of the schedule decide which workers are needed. `slots` are all usable slots, the preferred ones
+    first, and `most` is the largest number of workers, by default as many as fit.
     """
     for needed, ready in schedule.ready().items():
         if ready > sum(not worker.ready and worker.seat.fits(needed) for worker in workers):
@@ -222,7 +222,7 @@ def _seat(
 
 
 def _enough(needed: int, slots: Sequence[Slot], there: int) -> Seat | None:
-    """Return a seat of the first of some slots that have as many GPUs as needed, of those of the node; or None."""
+    """Return a seat of a node's first slots with enough GPUs; or None."""
     target = min(needed, there) if needed == ALL_GPUS or not there else needed
     chosen: list[Slot] = []
     for slot in slots:

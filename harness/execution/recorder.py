@@ -83,7 +83,7 @@ class Recorder:
         self._failed: dict[str, str] = {}
 
     def save_plan(self) -> None:
-        """Write the plan and the record of the run, by which others see what it does."""
+        """Write the plan and the record of the run. Other processes read them to learn what the run does."""
         write_plan(self._folder.directory, self.record.grid, self.plan)
         self._folder.write_record(self.record)
 
@@ -349,7 +349,7 @@ def _now() -> str:
 
 
 def _names(labels: Labels, columns: Sequence[str]) -> dict[str, str | None]:
-    """Return names as the columns of a row; None where one does not apply."""
+    """Return names as the columns of a row; None for kinds that do not apply."""
     return {column: getattr(labels, column) or None for column in columns}
 
 

@@ -28,7 +28,7 @@ from prmcal.harness.storage.folder import RunFolder, RunRecord
 from prmcal.harness.storage.store import storage_errors
 
 _ASIDE = ".rebuilt"
-"""The folder for a database that is not complete. A rebuild that was killed may leave it."""
+"""The folder for a database that is not complete. A killed rebuild may leave it."""
 
 
 def run_grid(
@@ -52,7 +52,7 @@ def run_grid(
 
     Plugin files must be loaded already, and every worker loads them. The executor is by default that of this machine,
     with this number of worker processes. Progress is written to `stream`, by default standard error, and the log to
-    ``run.log`` in the folder. With `only`, what the cells with these names need is run, and other cells stay as they
+    ``run.log`` in the folder. With `only`, only work for cells with these names is run, and other cells stay as they
     are; see :meth:`Plan.cells_with`. With `drop_cells`, finished cells that the run would not compute again are deleted
     from the database, if the grid does not have them or they have changed. Their artifacts stay.
     """
@@ -138,7 +138,7 @@ def _compute(
     note: Callable[[Outcome], None],
     first: Iterable[Event] = (),
 ) -> Ending | None:
-    """Compute the shards of a schedule. Return what ended this before its work was done.
+    """Compute the shards of a schedule. Return the signal that ended this early, if any.
 
     `note` is called with each outcome after it was counted. The events that are `first` come before any other.
     """

@@ -21,8 +21,8 @@ from prmcal.harness.planning.preflight import Problem
 from prmcal.harness.storage.store import ArtifactRef
 
 _Turn = tuple[bool, bool, int]
-"""When a ready shard comes among those of its model: whether it tries out no model, whether it was not handed out
-before, and its position in the plan. False comes first."""
+"""The order of a ready shard among the shards of its model: whether it tries out no model, whether it was not handed
+out before, and its position in the plan. False comes first."""
 
 MOST_TRIES = 3
 """The most times that a shard is computed if its workers die or its model breaks."""
@@ -148,7 +148,7 @@ class Schedule:
     def put_back(self, ref: ArtifactRef) -> None:
         """Make a shard whose worker was lost ready again. It is the first of those that need the same model.
 
-        Nothing happens if the shard is not running, because its outcome is known.
+        If the shard is not running, its outcome is known, and nothing happens.
         """
         if self._stop(ref):
             self._line_up(ref, again=True)
@@ -186,9 +186,9 @@ class Schedule:
         return outcomes
 
     def refuse(self, why: Callable[[Shard[Parameters]], Failure | None]) -> list[Outcome]:
-        """Let the shards fail for which there is a reason not to hand them out. Return their outcomes.
+        """Let shards fail that must not be handed out, each for its reason. Return their outcomes.
 
-        The outcomes include those of shards that need a refused one, and of those that only refused ones would read.
+        The outcomes include shards that need a refused one, and shards that only refused ones would read.
         """
         outcomes: list[Outcome] = []
         for shard in list(self.unfinished):
@@ -213,7 +213,7 @@ class Schedule:
         return self.refuse(why)
 
     def refused(self, problems: Iterable[Problem]) -> Iterator[Outcome | Notice]:
-        """Yield what follows from the problems of models that were not tried yet, and of calibrators with PRMs.
+        """Yield the outcomes that follow from problems of models that were not tried yet, and of calibrators with PRMs.
 
         A model that cannot work is given up, before anything is sampled, and so is a fit that is not possible.
         """
@@ -235,7 +235,7 @@ class Schedule:
         return ref not in self._running and self._dependencies.remove(ref)
 
     def _blocked_by(self, outcome: Outcome) -> list[Outcome]:
-        """Return the outcomes of all shards that need a failed one, which are unfinished no more."""
+        """Return the outcomes of all shards that need a failed one. They are no longer unfinished."""
         blocked, ready = self._dependencies.fail(outcome.ref)
         for ref in ready:
             self._line_up(ref)

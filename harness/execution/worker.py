@@ -36,7 +36,7 @@ ONE_THREAD = {"OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "passive"}
 
 @contextmanager
 def starting_with(variables: Mapping[str, str]) -> Iterator[None]:
-    """Let processes that are started meanwhile have some environment variables, and nothing of this program.
+    """Give processes that are started meanwhile some environment variables, and nothing of this program.
 
     Otherwise they would import the program that starts them, and a script that runs a grid would run it again.
     """

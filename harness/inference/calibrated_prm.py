@@ -32,8 +32,8 @@ from prmcal.steps import join_steps, split_steps
 class CalibratedPRM:
     """A calibrated PRM in use. ``prmcal.load`` returns it.
 
-    Models are loaded at the first use, once, and `close` gives their memory back. Several threads may use it: one call
-    of a model runs at a time.
+    Models are loaded once, at their first use, and `close` frees their memory. Several threads may use it: one call of
+    a model runs at a time.
 
     Examples
     --------
@@ -46,7 +46,7 @@ class CalibratedPRM:
     name: str
     """The cell, such as ``#12 calibration/weak/qwen/isotonic/math``."""
     chosen_by: str
-    """The rule by which it was chosen, as a sentence; empty if all of it was asked for."""
+    """The rule that chose it, as a sentence; empty if the caller named all parts."""
     scorer: Scorer
     """The PRM and its calibrator."""
     llm: PluginReference
@@ -160,7 +160,7 @@ class CalibratedPRM:
         return trajectories, chosen
 
     def _draw(self, question: str, numbers: range, seed: int) -> list[Trajectory]:
-        """Draw whole samples and score them. The seed of each follows from its number."""
+        """Draw whole samples and score them. The seed of each sample follows from its number."""
         prefix = Prefix(question)
         seeds = [seed_from_key(content_key(["ask", seed, question, number])) for number in numbers]
         requests = [GenerationRequest(prefix, 1, request_seed) for request_seed in seeds]

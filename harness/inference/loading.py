@@ -30,7 +30,7 @@ RULE = (
     "there from wrong ones best, and the calibrator that is first in the ranking on test questions, so that its "
     "results on them are rather too good"
 )
-"""The rule by which a cell is chosen, as a part of a sentence."""
+"""The rule for choosing a cell, as a part of a sentence."""
 _DEFAULT_SAMPLES = 64
 
 
@@ -51,11 +51,11 @@ def load(
     run : str or Path
         The output folder of a run.
     cell : str or int, optional
-        A cell, by its number, its identifier or a part of it. A cell of the scaling leaderboard gives the strategy by
-        which questions are answered, its target C and its level; the default is ``learned stopping``.
+        A cell, by its number, its identifier or a part of it. A cell of the scaling leaderboard gives the strategy, its
+        target C and its level; the default is ``learned stopping``.
     llm, prm, calibrator : str, optional
-        Names in the grid. What neither the cell nor a name says is chosen: the LLM that is right most often on the
-        calibration questions, the PRM whose scores tell its right trajectories there from wrong ones best, and the
+        Names in the grid. Parts that neither the cell nor a name gives are chosen: the LLM that is right most often on
+        the calibration questions, the PRM whose scores tell its right trajectories there from wrong ones best, and the
         calibrator that is first in the ranking.
     """
     folder = RunFolder(Path(run).expanduser())
@@ -143,8 +143,8 @@ def calibration_pool(plan: Plan, store: Store, fit: Shard[FitParameters], reads:
 def best_fit(folder: RunFolder, plan: Plan, store: Store, names: Mapping[str, str]) -> Job[FitParameters]:
     """Return the fit that is used, by :data:`RULE`.
 
-    `names` has the LLM, the PRM and the calibrator that are already chosen, by their kind; empty if not. Raise RunError
-    if no calibrator with these names is fitted.
+    `names` has the LLM, the PRM and the calibrator that are already chosen, by their kind; others are empty. Raise
+    RunError if no calibrator with these names is fitted.
     """
     fits = plan.jobs_of(FitParameters)
     if not fits:

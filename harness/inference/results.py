@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class PrefixRewards:
-    """The rewards of the prefixes x_{0:0}, ..., x_{0:T} of one trajectory. The first one is of the bare question."""
+    """The rewards of the prefixes x_{0:0}, ..., x_{0:T} of one trajectory. The first reward is of the bare question."""
 
     levels: tuple[float, ...]
     """The quantile levels beta, ascending. One level, 0.5, is a point estimate."""
@@ -43,7 +43,7 @@ class Trajectory:
     text: str
     """Its steps are separated by a blank line."""
     answer: str | None
-    """The final answer; None if it has none."""
+    """The final answer, or None."""
     tokens: int
     """Generated tokens."""
     finish_reason: str

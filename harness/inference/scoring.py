@@ -71,7 +71,7 @@ class Scorer:
         ]
 
     def _scores(self, requests: Sequence[ScoringRequest]) -> tuple[list[Floats], list[int], Any]:
-        """Return the log-odds and tokens of each trajectory, and what the calibrator reads of its prefixes."""
+        """Return the log-odds and tokens of each trajectory, and its prefixes' features for the calibrator."""
         with plugin_guard("prm", self.prm.name, "score"):
             scores = [score for (score,) in checked_scores(self.loaded_prm, requests)]
         log_odds = [np.asarray(score.logit, dtype=np.float64) for score in scores]
@@ -88,7 +88,7 @@ class Scorer:
         return log_odds, [int(score.tokens) for score in scores], features
 
     def _states(self, requests: Sequence[ScoringRequest]) -> tuple[list[Floats], list[int], Any]:
-        """Return the same from one pass for states and scores. Prefixes that are too long are the last ones."""
+        """Return the same from one pass for states and scores. Only the last prefixes can be too long."""
         with plugin_guard("prm", self.prm.name, "give hidden states"):
             forests = self.loaded_prm.hidden_states(requests)
             require_length(forests, len(requests), "forests of hidden states")

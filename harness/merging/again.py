@@ -35,7 +35,7 @@ class Compared:
     agree: int
     """How many are as stored, but for rounding."""
     differing: Mapping[str, Sequence[str]]
-    """How the others differ, in words, by the names of their cells or of their jobs."""
+    """How the other results differ, in words, by the names of their cells or of their jobs."""
     unchecked: Mapping[str, int]
     """How many could not be computed again, by the reason."""
 
@@ -85,7 +85,7 @@ def _begin(
 
 
 def _compare(shard: Shard[Parameters]) -> tuple[str, list[str]]:
-    """Return why a shard could not be computed again, and how it differs from what is stored."""
+    """Return why a shard could not be computed again, and how its result differs from the stored one."""
     kind, version = shard.parameters.kind, shard.parameters.version
     if shard.version != version:
         return f"Version {shard.version} of '{kind}' computed it, and this prmcal has version {version}.", []

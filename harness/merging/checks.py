@@ -1,7 +1,7 @@
 """The check of the folder of a run, which may come from a stranger, before a byte of it is taken over.
 
-Its record, plan and failures have the types of their fields, and every key hashes to itself. Artifacts have the files
-of their manifests with the same hashes, and no others, no links and no odd names. Tables can be read.
+Its record, plan and failures have fields of the right types, and every key is the hash of its inputs. Artifacts have
+the files of their manifests with the same hashes, and no others, no links and no odd names. Tables can be read.
 """
 
 import re
@@ -38,7 +38,7 @@ _NEEDED: Mapping[str, Sequence[str]] = {
 }
 """Tables that each artifact has, by the kind of its job."""
 ENVIRONMENT = {"prmcal_version": "", "packages": {}, "hardware": {}}
-"""The parts of the environment of a run, and what they are if its record lacks them."""
+"""The parts of the environment of a run, with defaults for a record that lacks them."""
 _LARGEST_JSON = 2**28
 """Bytes. The plan of the paper's grid has 20 million."""
 _SUFFIXES = (".json", ".npy", ".npz", ".parquet", ".safetensors", ".skops")
@@ -138,7 +138,7 @@ def _check_plan(plan: Plan) -> None:
 def _checked_artifacts(store: Store, plan: Plan) -> dict[ArtifactRef, Manifest]:
     """Return the manifests of the artifacts of a plan that are there.
 
-    Raises a DataError if one is not exactly what its manifest says, or not what a run writes.
+    Raises a DataError if an artifact differs from its manifest, or has files that no run writes.
     """
     refs = [shard.ref for shard in plan.shards() if store.folder(shard.ref).exists()]
     with ThreadPoolExecutor() as pool:

@@ -1,8 +1,8 @@
 """Merge the folders of runs into one, which is then like that of a run. Killed at any moment, it is the old or the new.
 
 All runs are checked before a byte is written. A folder beside the merged one gets links to their artifacts, one plan
-and one record, and its database is built from these as that of any run is, which checks the columns of their tables.
-Then it takes the place of the old folder.
+and one record. Its database is built from these as for any run, which checks the columns of their tables. Then it
+replaces the old folder.
 """
 
 import shutil
@@ -74,9 +74,9 @@ def _fill(folder: Path, union: Union) -> None:
 
 
 def _record(union: Union) -> RunRecord:
-    """Return the record of a merged folder. That of equal grids is theirs, so that a run can continue it.
+    """Return the record of a merged folder. The record of equal grids has their grid, so that a run can continue it.
 
-    Plugin files are not named: they would be executed, and may be those of a stranger.
+    Plugin files are not named: they would be executed, and may come from a stranger.
     """
     records = {
         run.run_id: replace(run, plugin_files=[], sources=[], environment={**ENVIRONMENT, **run.environment})

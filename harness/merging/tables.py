@@ -1,8 +1,8 @@
 """Tables from elsewhere: the check that they can be read with limited memory, and how two tables differ.
 
 A small Parquet file can hold a table that no machine has room for, and a damaged one can crash the program that reads
-it. So a process of its own reads them, and compares the footer with limits first. That the columns are those of a run
-is found where the database is built from them, before the merged folder takes its place.
+it. So a process of its own reads them, and compares the footer with limits first. The columns are checked when the
+database is built from the tables, before the merged folder takes its place.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import pyarrow.parquet as pq
 
 _MOST_ROWS, _MOST_COLUMNS, _MOST_BYTES = 2**26, 100, 2**31
-"""The largest table. The bytes are those in memory, and those in its file before compression."""
+"""The largest table. The bytes are in memory, and in the file before compression."""
 _WIDTH = 8
 """Bytes of a value in memory, at most, besides a text."""
 _MEMORY = 2**33
@@ -86,7 +86,7 @@ class Difference(NamedTuple):
 
     column: str
     rows: int
-    """How many rows differ. All of them do if the tables have other columns or other numbers of rows."""
+    """How many rows differ. All values differ if the tables have other columns or other numbers of rows."""
     size: float
     """The largest difference of a number; NaN if the column has no numbers, or one of two is not finite."""
 
@@ -117,7 +117,7 @@ def differences(first_table: pa.Table, second_table: pa.Table) -> Iterator[Diffe
 def result_differences(first_table: pa.Table, second_table: pa.Table) -> dict[str, float]:
     """Return by how much the results over all questions differ by more than rounding, by metric.
 
-    The tables are those that an artifact calls ``results``. A metric that only one has is not compared.
+    The tables are those that an artifact calls ``results``. A metric of only one table is not compared.
     """
     values, other_values = (
         {row["metric"]: row["value"] for row in table.to_pylist() if row["question_level"] is None}

@@ -1,11 +1,11 @@
 """One plan for several runs, and how runs differ under equal keys.
 
-Rows are those of all runs. Two grids that call different things by one name cannot be merged: a plugin or a data set,
-or an LLM if the grids differ in a parameter, such as the seed.
+It has the rows of all runs. Two grids cannot be merged if a name means different things: a plugin or a data set, or an
+LLM if the grids differ in a parameter, such as the seed.
 
-An artifact that several runs have is that of the first. If another one has other bytes, the rows that they concern say
-by how much. Samples and their grades are no results but what results are measured from: if they differ under one key,
-the runs cannot be merged.
+An artifact that several runs have is that of the first. If another run's artifact has other bytes, the affected rows
+say by how much. Results are measured from samples and their grades: if these differ under one key, the runs cannot be
+merged.
 """
 
 import math
@@ -33,12 +33,12 @@ _OF_CELL = ("strategy", "target", "level")
 _Node = tuple[str, Labels]
 """A job: the key that follows from its shards, and its labels."""
 _Sizes = dict[str, float]
-"""How far values differ, by what they are. NaN if they are no numbers."""
+"""The largest difference of values, by their name. NaN if they are no numbers."""
 
 
 @dataclass(frozen=True)
 class Union:
-    """The plan of several runs, and what each of them has of it."""
+    """The plan of several runs, and the parts that each run has."""
 
     sources: tuple[Source, ...]
     plan: Plan
@@ -49,9 +49,9 @@ class Union:
 
 
 def union_of(sources: Sequence[Source]) -> Union:
-    """Return the union of runs, of which there is at least one. What several have is that of the first.
+    """Return the union of runs, of which there is at least one. Common parts are taken from the first run.
 
-    Raises a RunError if two runs have different samples under one key, call different things by one name, or disagree
+    Raises a RunError if two runs have different samples under one key, different things under one name, or disagree on
     which values of a metric are better.
     """
     builder = _Builder()
@@ -75,7 +75,7 @@ class _Builder:
     def add(self, source: Source) -> None:
         """Add a run.
 
-        Raises a RunError if it calls something by a name that is that of another thing in the runs before.
+        Raises a RunError if a name has another meaning in an earlier run.
         """
         plan = source.plan
         for kind, name in [*self._conflicting_plugins(plan), *(("llm", name) for name in self._other_llms(plan))]:
@@ -131,7 +131,7 @@ class _Builder:
             self.jobs[node] = replace(job, key=key, inputs=inputs)
 
     def union(self) -> Union:
-        """Compare what several runs have, and return the union."""
+        """Compare common artifacts of several runs, and return the union."""
         sizes: dict[ArtifactRef, _Sizes] = {}
         behind = {source.folder: self._behind(self._unequal_artifacts(source, sizes)) for source in self.sources}
         failures: dict[str, Failure] = {}
@@ -161,7 +161,7 @@ class _Builder:
         return Union(tuple(self.sources), plan, self.holders, failures)
 
     def _unequal_artifacts(self, source: Source, sizes: dict[ArtifactRef, _Sizes]) -> set[ArtifactRef]:
-        """Return the artifacts of a run that differ from those that are kept, and add by how much to `sizes`."""
+        """Return the artifacts of a run that differ from the kept ones, and add the differences to `sizes`."""
         unequal = set()
         for ref, manifest in source.manifests.items():
             holder = self.holders[ref]
@@ -182,7 +182,7 @@ class _Builder:
         return unequal
 
     def _behind(self, unequal: set[ArtifactRef]) -> dict[_Node, set[ArtifactRef]]:
-        """Return which of some artifacts are behind each job; nothing if there are none."""
+        """Return which of some artifacts are behind each job."""
         behind: dict[_Node, set[ArtifactRef]] = {}
         for node, job in self.jobs.items() if unequal else ():
             behind[node] = unequal.intersection(job.refs).union(*(behind[_node(source)] for source in job.inputs))

@@ -25,9 +25,9 @@ class Evidence:
     """The results of a grid.
 
     `run` is the row of the latest run, and `names` has the names of each kind in the order of the grid. `before` has
-    the calibrator that leaves rewards unchanged, and `after` that of Table 1 of the paper, else the last one, but never
-    the one of the lowest error, which would be a choice on the test questions. Strategies are those for `target`, the C
-    of the tables, and for one level; those without a PRM are there for every PRM. `plugin` is their registered name.
+    the calibrator that leaves rewards unchanged. `after` has the calibrator of the paper's Table 1, else the last one.
+    The calibrator of the lowest error would be a choice on the test questions. Strategies are for `target`, the C of
+    the tables, and for one level. Strategies without a PRM are there for every PRM. `plugin` is their registered name.
     """
 
     run: dict[str, Any]
@@ -65,7 +65,7 @@ class Evidence:
 
 
 def by_metric(rows: pd.DataFrame, metrics: Sequence[str]) -> pd.DataFrame:
-    """Return a row for each cell (the first of equal ones) and metric, without a value where the cell has none."""
+    """Return a row for each cell (the first of equal ones) and metric, also if the cell has no value."""
     cells = rows.drop_duplicates(COORDINATES)[["cell_id", *COORDINATES, "status", "reason"]]
     pairs = cells.merge(pd.DataFrame({"metric": list(metrics)}), how="cross")
     values = rows[["cell_id", "metric", "value", "low", "high", "rows", "questions", "standing"]]
@@ -74,7 +74,7 @@ def by_metric(rows: pd.DataFrame, metrics: Sequence[str]) -> pd.DataFrame:
 
 
 def for_every_prm(rows: pd.DataFrame, prms: Iterable[str]) -> pd.DataFrame:
-    """Return rows in which those without a PRM are repeated for each PRM, before those that have one."""
+    """Repeat rows without a PRM for each PRM, before the rows with one."""
     without = rows["prm"].isna()
     shared = rows[without].drop(columns="prm").merge(pd.DataFrame({"prm": list(prms)}), how="cross")
     return pd.concat([shared, rows[~without]], ignore_index=True) if len(shared) else rows

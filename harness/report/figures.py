@@ -16,7 +16,7 @@ _WORSE, _BEST, _OPEN = "significantly worse", "best, or not significantly differ
 
 
 def figures(evidence: Evidence) -> list[Figure]:
-    """Make all figures for which the grid has results, in their order. A new one needs a line here."""
+    """Make all figures for which the grid has results, in their order. A new figure needs a line here."""
     two_calibrators = evidence.before + evidence.after
     drawings = [
         _histograms(evidence, "figure-2", "Errors of uncalibrated rewards", evidence.before),

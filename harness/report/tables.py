@@ -74,7 +74,7 @@ def _table(
 ) -> Table:
     """Return a table with a line for each combination of names and a column for each metric.
 
-    `words` are the name, the title and what it shows. Below a value stands the number of the same names in the first of
+    `words` are the name, the title and the caption. Below a value stands the number of the same names in the first of
     the paper's tables with these `labels` that has it; a number without a PRM holds for every PRM.
     """
     printed = for_every_prm(pd.concat([reported(table=label) for label in labels]), evidence.names["prm"])

@@ -1,7 +1,7 @@
-"""Who may ask a server: the names by which it is reached, pages that may call it, and a token.
+"""Access to a server: the names by which it is reached, pages that may call it, and a token.
 
-A page of a stranger can reach a server on its visitor's machine: directly, or by a name that the stranger lets point at
-this machine (DNS rebinding). Then the headers Host and Origin have foreign names.
+A stranger's page can reach a server on its visitor's machine: directly, or by a name that the stranger points at this
+machine (DNS rebinding). Then the headers Host and Origin have foreign names.
 """
 
 import hmac
@@ -41,7 +41,7 @@ def hosts_of(host: str, more: Iterable[str] = ()) -> list[str]:
 
 
 def token_for(host: str) -> str:
-    """Return the token that requests must have: that in the environment, or a new one if other machines can ask."""
+    """Return the token for requests: from the environment, or a new one if other machines can send requests."""
     return os.environ.get(TOKEN_VARIABLE, "") or ("" if is_local(host) else secrets.token_urlsafe(32))
 
 

@@ -25,7 +25,7 @@ from prmcal.harness.storage.folder import first_problem
 
 _GRACE_SECONDS, _BACKLOG = 20, 2048
 _SECONDS_TO_ASK = 10.0
-"""Longer pauses within a request end it, so that nobody holds connections by sending nothing."""
+"""Longer pauses end a request, so that nobody holds connections by sending nothing."""
 
 _REMEDIES = {
     400: "The body is not JSON. Send a JSON object; /openapi.json describes it.",
@@ -112,12 +112,12 @@ def create_app(prm: CalibratedPRM, access: Access, max_body: int, max_concurrent
 
     @app.get("/health")
     async def health() -> dict[str, Any]:
-        """Say what is served."""
+        """Return the served cell."""
         return {"cell": prm.name, "model": model, "levels": prm.scorer.levels, "version": __version__}
 
     @app.post("/pooling")
     def pooling(body: PoolingBody) -> dict[str, Any]:
-        """Return the calibrated rewards of every step, and beside them the PRM's own and those of the bare question."""
+        """Return the calibrated rewards of every step, and the PRM's own, also for the bare question."""
         trajectories = prm.score_many(form.read(body))
         logits = body.use_activation is False
         rows = [form.row(place, rewards, logits) for place, rewards in enumerate(trajectories)]

@@ -63,7 +63,7 @@ class Form:
         self._outputs = self._prm.outputs() if self._prm else 0
 
     def read(self, body: PoolingBody) -> list[QuestionAndSteps]:
-        """Return the questions and the steps of a request. Raise PrmcalError if they have another form."""
+        """Return the questions and the steps of a request. Raise PrmcalError for other forms."""
         if body.messages is not None:
             return [self._of_messages(body.messages)]
         if not body.input:
@@ -131,7 +131,7 @@ class Form:
 
     @cached_property
     def _right_first(self) -> bool:
-        """True if the first of two outputs is that of right steps, as for Math-Shepherd."""
+        """True if the first of two outputs is for right steps, as with Math-Shepherd."""
         if self._prm is None or self._outputs != 2:
             return False
         import torch

@@ -27,7 +27,7 @@ def first_problem(errors: Sequence[Any]) -> str:
 
 @contextmanager
 def one_problem() -> Iterator[None]:
-    """Replace what pydantic says of JSON data with one line, which names the first wrong value.
+    """Replace pydantic's error on JSON data by one line, which names the first wrong value.
 
     Raises a ValueError if the block raises a ValidationError.
     """
@@ -123,7 +123,7 @@ class RunFolder:
         """Check that the folder is empty, or belongs to the grid of that name.
 
         A folder with artifacts and without a record belongs to no grid: the record was damaged and removed. Nor does
-        one with what a run writes first, where it was killed.
+        a folder with only the first files of a killed run.
 
         Raises a RunError if it belongs to another grid, or holds files that are not from a run.
         """

@@ -129,7 +129,7 @@ class Store:
         """Write an artifact: `fill` writes files to a temporary folder, which is then renamed.
 
         An artifact with this address is replaced. `figures` are the other fields of the manifest. Errors of `fill` are
-        raised as they are, except those of a full disk, and an OSError, which means that the folder is not writable.
+        raised unchanged, except for a full disk and an OSError, which means that the folder is not writable.
 
         Raises a StorageError if the disk is full or not writable. Other artifacts are not affected.
         """
@@ -160,7 +160,7 @@ class Store:
             self.checkpoints(ref).parent.rmdir()
 
     def read(self, ref: ArtifactRef, table: str) -> "pa.Table":
-        """Read a table of an artifact. Raise DataError if it is absent or unreadable."""
+        """Read a table of an artifact. Raise DataError if the artifact is absent or unreadable."""
         import pyarrow.parquet as parquet
 
         path = self.folder(ref) / f"{table}.parquet"
@@ -172,7 +172,7 @@ class Store:
             return file.read(use_threads=False)
 
     def table(self, refs: Iterable[ArtifactRef], name: str) -> "pd.DataFrame":
-        """Return a table of some artifacts, of which there is at least one, one after the other; see :meth:`read`."""
+        """Return a table of one or more artifacts, one after the other; see :meth:`read`."""
         import pandas as pd
 
         return pd.concat([self.read(ref, name).to_pandas() for ref in refs], ignore_index=True)
@@ -255,7 +255,7 @@ def _inventory(folder: Path) -> dict[str, tuple[int, str]]:
 
 
 def link_or_copy(source: Path, target: Path) -> None:
-    """Make a file that nobody changes appear in another place: as a hard link where possible, else as a copy."""
+    """Put a file that nobody changes also in another place: as a hard link if possible, else as a copy."""
     try:
         os.link(source, target)
     except OSError:  # another file system, or one without links

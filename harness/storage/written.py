@@ -1,4 +1,4 @@
-"""Folders that are replaced as a whole, such as those of reports: a new one is filled, and then takes its place."""
+"""Folders that are replaced as a whole, such as reports: a new folder is filled, and then takes the old one's place."""
 
 import ctypes
 import json
@@ -15,7 +15,7 @@ _MARK = "report.json"
 
 
 class ReportFolder:
-    """The folder of a report: a new or an empty one, or that of an earlier report, which is replaced.
+    """The folder of a report: new, empty, or of an earlier report, which is replaced.
 
     ``report.json`` lists its files. Raises a StorageError if `out` is a file, or holds files that are not listed: they
     would be lost. Nothing is changed then.
@@ -64,7 +64,7 @@ class ReportFolder:
 
 
 def replace_folder(fresh: Path, target: Path) -> None:
-    """Put a folder in the place of another one, which is deleted, or of none. If this fails, the other one stays."""
+    """Put a folder in a place. A folder that is there is deleted. If this fails, the old folder stays."""
     old = target.with_name(f".{target.name}.{os.getpid()}.old")
     try:
         if target.exists() and not _exchanged(fresh, target):
@@ -82,7 +82,7 @@ def replace_folder(fresh: Path, target: Path) -> None:
 def _exchanged(folder: Path, other_folder: Path) -> bool:
     """Exchange two folders in one step, so that a process that is killed leaves one of them. Return whether it worked.
 
-    Only Linux can do it, and not on every file system.
+    It works only on Linux, and not on every file system.
     """
     exchange = getattr(ctypes.CDLL(None), "renameat2", None)
     here, flag = -100, 2  # AT_FDCWD and RENAME_EXCHANGE
