@@ -177,9 +177,9 @@ def scored_settings(source: Source) -> pd.DataFrame:
 def scored_prefixes(source: Source, setting: Mapping[str, str]) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Return the trajectories and the prefixes of a row of :func:`scored_settings`.
 
-    The trajectories are as :func:`trajectories` returns them. The prefixes are all that have a score: question_id,
-    trajectory, step, logit (null if the prefix is too long), and successes and follow_ups (null without follow-ups, and
-    for prefixes with a final answer that no metric of the run counts).
+    The trajectories are as :func:`trajectories` returns them. There is a row for each scored prefix: question_id,
+    trajectory, step, logit (null if the prefix is too long), successes and follow_ups. Successes and follow-ups are
+    null without follow-ups, and for terminal prefixes that no metric counts.
     """
     counts = success_counts([setting["success"]]).subquery()
     cell = (Cell.llm == setting["llm"], Cell.prm == setting["prm"], Cell.dataset == setting["dataset"])

@@ -80,7 +80,7 @@ class Measured:
     by_level: dict[str, Number]
     """The same for parts of the prefixes."""
     order: Number | None
-    """AUC within the questions that have right and wrong solutions (of labels of steps: prefixes); None if none has."""
+    """AUC within questions with right and wrong solutions (or prefixes, for labels of steps); None without any."""
     said: tuple[Bin, ...]
     """The prefixes whose scores are near .1, .3, .5, .7 and .9; of ranks, fifths of the prefixes."""
     informative: int

@@ -305,7 +305,7 @@ def _chosen_setting(settings: pd.DataFrame, directory: Path, only: Mapping[str, 
     if settings.empty:
         raise DataError(f"{directory} has no rewards with success counts yet. Finish the run: prmcal run.")
     if unknown := only.keys() - set(_KINDS):
-        raise DataError(f"A setting of a run is chosen by {', '.join(_KINDS)}. Got '{min(unknown)}'.")
+        raise DataError(f"Choose a setting of a run by {', '.join(_KINDS)}. Got '{min(unknown)}'.")
     for kind in _KINDS:
         names = list(dict.fromkeys(settings[kind]))
         selected = only.get(kind, [_TEST] if kind == "split" and _TEST in names else names)
@@ -324,8 +324,8 @@ def _chosen_setting(settings: pd.DataFrame, directory: Path, only: Mapping[str, 
         )
     if len(settings) > 1:
         raise DataError(
-            f"{directory} has {len(settings)} sets of scores for this setting, by PRMs with other arguments, but an "
-            "audit takes one. Write its scores to a file, and audit the file."
+            f"{directory} has {len(settings)} sets of scores for this setting, from different arguments of the PRM. An "
+            "audit takes one set. Write its scores to a file, and audit the file."
         )
     return {str(name): value for name, value in settings.iloc[0].items()}
 

@@ -210,7 +210,7 @@ def measurement_keys(plan: Plan) -> dict[tuple[str, ...], set[str]]:
 
 
 def artifact_differences(first_store: Store, second_store: Store, ref: ArtifactRef) -> _Sizes:
-    """Return by how much two artifacts differ: results by their metrics, and others under the name of their kind.
+    """Return the differences of two artifacts: of results by metric, of others under the name of their kind.
 
     It is empty if they differ in rounding only.
     """

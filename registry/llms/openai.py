@@ -135,7 +135,7 @@ class ServedLLM(Served, LLM):
 def _finish_reason(choice: Mapping[str, Any], text: str, stops: bool) -> FinishReason:
     """The reason of a finished choice with a text. `stops` is whether the request has stop strings.
 
-    If a server does not say what stopped the LLM, it counts as a stop string, unless the text is empty: a search would
+    If a server does not say what stopped the LLM, a stop string is assumed, unless the text is empty: a search would
     ask again and again for a step that never comes.
     """
     if choice["finish_reason"] == "length":

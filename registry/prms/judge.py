@@ -199,7 +199,7 @@ class JudgePRM(TransformersPRM):
 
     @cached_property
     def _answers(self) -> tuple[list[int], list[int]]:
-        """The tokens of Yes and of No, each once."""
+        """The distinct tokens of Yes and of No."""
         answers = []
         for name, spellings in (("right", self.right), ("wrong", self.wrong)):
             tokens = [answer_token(self.tokenizer, spelling) for spelling in spellings]

@@ -46,7 +46,7 @@ def read_files(
 
 
 def _numbered(files: Sequence[list[Record]], paths: Sequence[Path]) -> list[Record]:
-    """Return the records of all files. The places of several files end with a number over all of them."""
+    """Return the records of all files. In several files, each place ends with a number that counts over all files."""
     if len(files) == 1:
         return files[0]
     files_and_paths = zip(files, paths, strict=False)
