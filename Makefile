@@ -11,7 +11,7 @@ RUN := runs/nano
 # module in advance would double the time of the installation. What runs import is compiled once, and not by each worker.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-slow test-ray test-vllm install install-ray install-vllm lint vulnerabilities docs nano benchmarks screenshots clean
+.PHONY: demo test test-newest test-oldest test-slow test-ray test-vllm install install-ray install-vllm lint vulnerabilities docs nano benchmarks screenshots clean
 
 install: .venv/installed
 
@@ -30,9 +30,17 @@ nano: install
 
 # One process more than there are cores, since tests of pages wait for a browser.
 PROCESSES ?= $$(($$(nproc) + 1))
-PYTEST := $(BIN)/python -m pytest --numprocesses $(PROCESSES) --dist loadfile --no-loadscope-reorder
+PYTEST = $(BIN)/python -m pytest --numprocesses $(PROCESSES) --dist loadfile --no-loadscope-reorder
 
 test: install
+	$(PYTEST) --ignore tests/cluster $(SLOW:%=--ignore %)
+
+# The same tests with the newest and with the oldest version of each package that pyproject.toml allows, in .venv-newest and .venv-oldest.
+test-newest test-oldest: BIN = .venv-$(@:test-%=%)/bin
+test-newest test-oldest:
+	$(PYTHON) -m venv $(BIN:/bin=)
+	$(if $(filter %oldest,$@),grep -oE '"[a-z0-9-]+>=[0-9.]+' pyproject.toml | tr -d '"' | sed 's/>=/==/; s/$$/.*/',true) >$(BIN)/versions.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade --constraint $(BIN)/versions.txt --editable '.[dev]'
 	$(PYTEST) --ignore tests/cluster $(SLOW:%=--ignore %)
 
 # Tests that take long and seldom fail, which `make test SLOW=` has too: whole runs of grids and what reads them, merging, servers, training, simulations, the
@@ -130,4 +138,4 @@ screenshots: install
 	$(BIN)/python -m tools.screenshots $(RUN) build/screenshots
 
 clean:
-	rm -rf .venv $(VLLM) runs
+	rm -rf .venv .venv-newest .venv-oldest $(VLLM) runs

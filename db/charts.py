@@ -304,7 +304,8 @@ def small_multiples(
     of a panel for the legend of the series; their data are the rows. The title is that of the horizontal axes, and
     `longest` is the number of letters left of the panels.
     """
-    side, prm, dataset = (rows[kind].map(_wrapped) for kind in ("llm", "prm", "dataset"))
+    names = rows[["llm", "prm", "dataset"]].map(lambda name: "\n".join(textwrap.wrap(name, _LONGEST_LINE)) or name)
+    side, prm, dataset = (names[kind] for kind in names)
     data = rows.drop(columns=["llm", "prm", "dataset"]).assign(side=side, head=prm + "\n" + dataset)
     heads = list(data["head"].unique())
     picture_width = _ONE_COLUMN if len(heads) == 1 else max(_TWO_COLUMNS, _LEAST_COLUMN * len(heads))
@@ -328,11 +329,6 @@ def small_multiples(
             title=alt.TitleParams(title, orient="bottom", anchor="middle", offset=6),
         )
     )
-
-
-def _wrapped(name: str) -> str:
-    """Break a long name into several lines."""
-    return "\n".join(textwrap.wrap(name, _LONGEST_LINE)) or name
 
 
 def with_dark_style(svg: str) -> str:

@@ -3,6 +3,7 @@
 import json
 import threading
 import time
+import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -189,6 +190,9 @@ def _meaning(path: Path, message: str) -> errors.DatabaseError | None:
         return errors.MissingDatabaseError(f"There is no database {path}. Run a grid into this folder first.")
     return None
 
+
+# SQLAlchemy executes by DB-API. Of its results DuckDB 2 says that they are copied for Arrow.
+warnings.filterwarnings("ignore", message="Arrow output on a DB-API result")
 
 Source = Path | sa.Connection
 """The source of a query: the path of a database file, or a connection from :func:`reading`."""

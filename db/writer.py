@@ -106,7 +106,7 @@ class Writer:
     def last_run_ended(self) -> bool:
         """Return whether the last run was not interrupted, so that its comparisons are stored, and was published."""
         with self._connected() as connection:
-            latest = sa.select(tables.Run.status).order_by(tables.Run.started_at.desc()).limit(1)
+            latest = sa.select(tables.Run.status).order_by(tables.LAST_WRITTEN).limit(1)
             return connection.execute(latest).scalar() in ("done", "failed") and self.published.exists()
 
     def publish(self) -> None:

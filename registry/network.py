@@ -43,6 +43,7 @@ _UNREACHABLE = "nothing answers at the address: the server is not running, or th
 _BY_NAME = {
     "prmcal.IncompleteReplyError": "the server is overloaded, or it is not the kind of server that was expected",
     "socket.gaierror": "the name of the server is not known: it is misspelt, or this machine has no network",
+    "ssl.SSLError": "the server does not speak https, or it ended the connection",
     "builtins.ConnectionRefusedError": _UNREACHABLE,
     "builtins.TimeoutError": _SLOW,
     "builtins.ConnectionError": _CUT,

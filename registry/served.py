@@ -34,6 +34,7 @@ _SHORTEST_SECRET = 6
 """Shorter keys, such as a word for a server that needs none, occur by chance. Texts keep them."""
 _CONNECT_TIMEOUT = 30.0
 _PROBE_TIMEOUT = 30.0
+_UNTRUSTED = "Check 'base_url'. If the certificate is your own, name its file: export SSL_CERT_FILE=FILE."
 _KEY_ADVICE = "Set 'key_variable' to the environment variable that holds its key."
 
 
@@ -145,6 +146,10 @@ class ServerClient:
                 received = await client.post(url, json=dict(request))
         except TimeoutError as error:
             raise TimeoutError(f"no whole reply in {self.timeout:g} s") from error
+        except httpx2.ConnectError as error:
+            if "CERTIFICATE_VERIFY_FAILED" not in str(error):
+                raise
+            raise PluginFailedError(f"The server {plugin.base_url} is not trusted: {error}. {_UNTRUSTED}") from error
         status = received.status_code
         pause = {name: received.headers[name] for name in ("Retry-After",) if name in received.headers}
         response = httpx2.Response(status, headers=pause, content=redacted(received.content, key))

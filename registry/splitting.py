@@ -91,8 +91,9 @@ Splitting = Annotated[
 
 Count = Callable[[str], int]
 
-_SENTENCE = r"(?:(?<=[.!?])|(?<=[.!?][\"')\]*$]))\s+"
-_SENTENCE_END = rf"(?:{_SENTENCE}|\s*{LINE_END}\s*)"
+# Each run of white space is tried once and as a whole: a model can repeat it thousands of times.
+_SENTENCE = r"(?:(?<=[.!?])|(?<=[.!?][\"')\]*$]))\s++"
+_SENTENCE_END = rf"(?:{_SENTENCE}|(?<!\s)(?=\s*{LINE_END})\s++)"
 _ENDS = {BLANK_LINE: BLANK_LINES, "lines": ENDS_OF_LINES, "sentences": re.compile(_SENTENCE_END)}
 
 

@@ -15,7 +15,7 @@ from prmcal.db.queries.health import health
 from prmcal.db.reader import Source, connection_of, frame
 from prmcal.db.statistics.intervals import UNKNOWN, bounded_interval, error_interval, gain_interval
 from prmcal.db.statistics.paired import standings
-from prmcal.db.tables import Cell, Job, LeaguePoint, Run
+from prmcal.db.tables import LAST_WRITTEN, Cell, Job, LeaguePoint, Run
 
 _FIRST_COLUMNS = ("calibrator", "rank", "rank_low", "rank_high", "mean_rank", "settings", "lowest")
 
@@ -40,7 +40,7 @@ def overview(source: Source, **names: Unpack[SettingNames]) -> types.Overview:
         questions = reading.tested_questions(connection, calibration)
         findings = health(connection, **names)
         savings = _saving(connection, names)
-        status = connection.scalar(sa.select(Run.status).order_by(Run.started_at.desc()).limit(1))
+        status = connection.scalar(sa.select(Run.status).order_by(LAST_WRITTEN).limit(1))
     with_values = _with_values(calibration, results, tests, baseline, descriptions)
     counts = reading.counted_tests(tests, lower_wins=True)
     baseline_values = values[values["calibrator"] == baseline]

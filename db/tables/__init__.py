@@ -19,6 +19,7 @@ from prmcal.db.tables.results import (
     Verdict,
 )
 from prmcal.db.tables.runs import (
+    LAST_WRITTEN,
     SCHEMA_VERSION,
     Base,
     Dataset,

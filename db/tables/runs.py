@@ -15,6 +15,10 @@ SCHEMA_VERSION = 12
 """The layout. Raise it with every change of a table. Databases of other layouts are built again: `prmcal rebuild`."""
 
 
+LAST_WRITTEN: sa.UnaryExpression[int] = sa.literal_column("rowid").desc()
+"""The order of rows of one table, the last one first. Times are no order, since a clock can be put back."""
+
+
 class Base(DeclarativeBase):
     """Base of every table: ``float`` has 64 bits; ``datetime`` is UTC without a time zone.
 

@@ -73,7 +73,7 @@ def escape_latex(text: str) -> str:
 def duration(seconds: float) -> str:
     """Return a number of seconds as ``45 s``, ``3 min`` or ``2 h 5 min``."""
     if seconds < 90:
-        return f"{seconds:.0f} s"
+        return f"{max(seconds, 0):.0f} s"  # A clock that is put back makes it negative.
     minutes = round(seconds / 60)
     return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60} min"
 

@@ -43,11 +43,6 @@ def extent(ranking: types.Extent) -> str:
     return f"({sets}).{done}"
 
 
-def tiles(overview: types.Overview) -> tuple[Tile, ...]:
-    """Return what speaks against the data, and then :func:`cards`."""
-    return (*(Tile(*summary) for summary in summaries(overview.health)), *cards(overview))
-
-
 def cards(overview: types.Overview) -> tuple[Tile, ...]:
     """Return the error of the scores, the repair by calibration and the samples saved; none if they would mislead."""
     if misleading(overview.health) or not overview.ranking:

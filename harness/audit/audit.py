@@ -144,7 +144,6 @@ class Audit:
 def _write_report(audited: Audit, directory: Path) -> None:
     """Write ``report.html`` and a file for each diagram into a folder. Without the packages there are no diagrams."""
     from prmcal.harness.site.writer import page
-    from prmcal.harness.storage.written import write_text
 
     contents = _contents(audited, str(directory))
     styles = [(_HERE / "report.css").read_text(encoding="utf-8")]
@@ -154,8 +153,8 @@ def _write_report(audited: Audit, directory: Path) -> None:
 
         styles.append(style_sheet())
         for chart, svg in figures:
-            write_text(directory / f"{chart.name}.svg", with_dark_style(svg))
-    write_text(directory / "report.html", page("report.html", *styles, folder=_HERE, **contents))
+            (directory / f"{chart.name}.svg").write_text(with_dark_style(svg), encoding="utf-8")
+    (directory / "report.html").write_text(page("report.html", *styles, folder=_HERE, **contents), encoding="utf-8")
 
 
 def audit(

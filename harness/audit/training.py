@@ -18,6 +18,7 @@ from prmcal.harness.audit.choices import best_of_all
 from prmcal.harness.audit.estimates import INNER, OUTER, Number, Rows, area_within, mean_of_questions
 from prmcal.harness.audit.scored import Scored, is_run, rows_of, run_solutions
 from prmcal.harness.storage.store import storage_errors
+from prmcal.harness.storage.written import fresh_folder
 from prmcal.registry.calibrators.heads import folds
 from prmcal.registry.calibrators.logit import PlattScaling
 from prmcal.registry.contracts.data import ScoringRequest
@@ -275,8 +276,7 @@ def grid_entry(prm: HeadlessPRM, folder: Path) -> str:
 def write_checkpoint(head: ValueHead, prm: HeadlessPRM, folder: Path) -> None:
     """Write the model with the head, its tokenizer and its card into a folder. The PRM is closed afterwards."""
     rows = [f"| {name} | {quantity(figure)} | {figure.questions:,} |" for name, figure in head.figures.items()]
-    with storage_errors(folder):
-        folder.mkdir(parents=True, exist_ok=True)
+    with storage_errors(folder), fresh_folder(folder) as fresh:
         card = Template(Path(__file__).with_name("prm_card.md").read_text(encoding="utf-8")).substitute(
             name=folder.name,
             model=prm.checkpoint,
@@ -286,6 +286,7 @@ def write_checkpoint(head: ValueHead, prm: HeadlessPRM, folder: Path) -> None:
             digest=head.digest,
             identity=checkpoint_identity(prm.checkpoint),
             entry=grid_entry(prm, folder),
-            served=prm.write(head.weight, head.bias, folder),
+            served=prm.write(head.weight, head.bias, fresh),
         )
-        (folder / "README.md").write_text(card, encoding="utf-8")
+        (fresh / "README.md").write_text(card, encoding="utf-8")
+        fresh.rename(folder)

@@ -7,14 +7,14 @@ from typing import Annotated
 import pandas as pd
 import typer
 
-from prmcal.errors import PrmcalError, StorageError
+from prmcal.errors import PrmcalError
 from prmcal.harness.cli.options import RunArgument, option
 from prmcal.harness.jobs.context import Context
 from prmcal.harness.jobs.job import Shard
 from prmcal.harness.jobs.parameters import Parameters
 from prmcal.harness.planning.saved import existing_plan
 from prmcal.harness.storage.folder import RunFolder
-from prmcal.harness.storage.store import Store
+from prmcal.harness.storage.store import Store, replacing
 from prmcal.steps import join_steps, split_steps
 
 _SUFFIXES = (".jsonl", ".json", ".parquet")
@@ -76,13 +76,11 @@ def write_success_rates(directory: Path, out: Path) -> int:
     if not frames:
         raise PrmcalError(f"{directory} has no success rates yet. Run its grid.")
     rows = pd.concat(frames, ignore_index=True)
-    try:
+    with replacing(out) as temporary:
         if out.suffix == ".parquet":
-            rows.to_parquet(out, index=False)
+            rows.to_parquet(temporary, index=False)
         else:
-            rows.to_json(out, orient="records", lines=out.suffix == ".jsonl", force_ascii=False)
-    except OSError as error:
-        raise StorageError(f"{out} cannot be written: {error.strerror or error}.") from error
+            rows.to_json(temporary, orient="records", lines=out.suffix == ".jsonl", force_ascii=False)
     return len(rows)
 
 

@@ -26,6 +26,8 @@ from prmcal.harness.merging.merge import merge as merge_folders
 from prmcal.harness.planning.plan import Plan
 from prmcal.harness.planning.saved import existing_plan, load_plugins_of
 from prmcal.harness.storage.folder import RunFolder
+from prmcal.harness.storage.store import storage_errors
+from prmcal.harness.storage.written import fresh_folder
 from prmcal.harness.terminal import text_table, wrapped
 from prmcal.registry.plugins import calibrators, prms
 
@@ -188,6 +190,8 @@ def export_prm(
         )
     load_plugins_of(folder)
     calibrator, prm = fit.calibrator.build(calibrators), fit.prm.build(prms)
-    with plugin_guard("calibrator", fit.calibrator.name, "export the PRM"):
-        calibrator.load(folder.store.folder(shard.ref)).export(prm, out, level)
+    guard = plugin_guard("calibrator", fit.calibrator.name, "export the PRM")
+    with storage_errors(out), fresh_folder(out.resolve()) as fresh, guard:
+        calibrator.load(folder.store.folder(shard.ref)).export(prm, fresh / out.resolve().name, level)
+        (fresh / out.resolve().name).rename(out)
     tell(f"Wrote the calibrated PRM to {out}. See {out / 'README.md'}.")

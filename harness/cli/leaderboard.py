@@ -23,6 +23,7 @@ from prmcal.db.text.answer import answer, cautions, extent, winner
 from prmcal.db.text.bars import bars
 from prmcal.db.text.board import Board, Column, leaderboard_board
 from prmcal.db.text.formats import LEADERBOARDS
+from prmcal.db.text.health import summaries
 from prmcal.errors import PrmcalError
 from prmcal.harness.cli import options
 from prmcal.harness.cli.options import option
@@ -123,7 +124,7 @@ def explained_text(ranking: Overview, directory: Path, width: int | None = None)
     folder = shlex.quote(str(directory))
     paragraphs = [
         wrapped(texts.measured(ranking), width),
-        _titled([(tile.title, tile.figure, tile.detail) for tile in texts.tiles(ranking)], width),
+        _titled([*summaries(ranking.health), *(tile[:3] for tile in texts.cards(ranking))], width),
         _ranked(texts.ranking_board(ranking), width) if ranking.ranking else "",
         _commands(
             f"prmcal leaderboard {folder} --table calibration   # or scaling, league",
@@ -197,7 +198,11 @@ def board_text(board: Board, width: int | None = None) -> str:
     columns_of = {column.key: column for column in board.columns if any(column.values)}
     if not columns_of:
         return "There are no such cells.\n"
-    same_keys = [key for key in _SHARED if key in columns_of and _shared(columns_of[key])]
+    # Rows of strategies without C or β do not count.
+    values_of = {
+        key: {value for value in column.values if value or key not in _SETTINGS} for key, column in columns_of.items()
+    }
+    same_keys = [key for key in _SHARED if len(values_of.get(key, ())) == 1]
     setting_columns = [columns_of[key] for key in SETTING if key in columns_of and key not in same_keys]
     setting_names = list(zip(*(column.values for column in setting_columns), strict=True)) or [()] * len(board.rows)
     groups = [list(rows) for _, rows in itertools.groupby(range(len(setting_names)), setting_names.__getitem__)]
@@ -234,11 +239,6 @@ def _weights(board: Board) -> dict[str, int]:
     order = [*SETTING, *_SETTINGS, *metrics[1:], "status", *_COUNTS]
     required_keys = {key: 0 for key in (*_IDENTITY, *(metrics[:1] or ["status"])) if key in board.keys}
     return {key: place for place, key in enumerate(order, start=1) if key in board.keys} | required_keys
-
-
-def _shared(column: Column) -> bool:
-    """Return whether all rows have the same value. Rows of strategies without C or β do not count."""
-    return len({value for value in column.values if value or column.key not in _SETTINGS}) == 1
 
 
 def _shared_value(column: Column) -> str:

@@ -1,7 +1,6 @@
 """Run a grid: lock the folder, plan, compute the missing shards, record the results. Or do a part of this again."""
 
 import secrets
-import shutil
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from datetime import UTC, datetime
@@ -26,9 +25,7 @@ from prmcal.harness.planning.preflight import pair_problems, plan_problems
 from prmcal.harness.planning.saved import existing_plan
 from prmcal.harness.storage.folder import RunFolder, RunRecord
 from prmcal.harness.storage.store import storage_errors
-
-_ASIDE = ".rebuilt"
-"""The folder for a database that is not complete. A killed rebuild may leave it."""
+from prmcal.harness.storage.written import fresh_folder
 
 
 def run_grid(
@@ -83,6 +80,9 @@ def run_grid(
         unfinished = [shard for shard in part.shards() if shard.ref not in done]
         schedule = Schedule(part, done, earlier_texts(folder.store, plan, unfinished))
         progress = Progress(part, done, workers, log, stream)
+        if damaged := tuple(str(path) for shard in unfinished if (path := folder.store.folder(shard.ref)).exists()):
+            line = f"Damaged artifacts are computed again: {len(damaged):,}. {log} names them."
+            progress.note(Notice(line, damaged, urgent=True))
         if plan.repeated:
             progress.write(f"Questions with a text that occurs before, which is sampled once: {plan.repeated:,}.")
         if dropped:
@@ -168,10 +168,7 @@ def rebuild_database(directory: Path) -> int:
     record = folder.record()
     with folder.lock(), storage_errors(directory):
         plan = existing_plan(folder)
-        aside = directory / _ASIDE
-        shutil.rmtree(aside, ignore_errors=True)
-        aside.mkdir()
-        try:
+        with fresh_folder(folder.database) as aside:
             fresh = RunFolder(aside)
             recorder = Recorder(fresh, plan, folder.store, record)
             recorder.begin(folder.store.manifests(shard.ref for shard in plan.shards()))
@@ -181,6 +178,4 @@ def rebuild_database(directory: Path) -> int:
             records = [path for name in (FAILURES_FILE, RECORD_FILE) if (path := aside / name).exists()]
             for path in (*records, fresh.database, fresh.published):
                 path.replace(directory / path.name)
-        finally:
-            shutil.rmtree(aside, ignore_errors=True)
     return len(plan.cells)

@@ -5,7 +5,6 @@ and one record. Its database is built from these as for any run, which checks th
 replaces the old folder.
 """
 
-import shutil
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -19,7 +18,7 @@ from prmcal.harness.merging.union import Union, union_of
 from prmcal.harness.planning.saved import write_plan
 from prmcal.harness.storage.folder import RunFolder, RunRecord
 from prmcal.harness.storage.store import MANIFEST_FILE, Store, content_key, link_or_copy, storage_errors
-from prmcal.harness.storage.written import replace_folder
+from prmcal.harness.storage.written import fresh_folder, replace_folder
 from prmcal.registry.messages import reading
 
 
@@ -38,20 +37,14 @@ def merge(folders: Sequence[Path], out: Path) -> Union:
     sources = list(map(read_source, unique.values()))
     with reading("The runs cannot be merged", ADVICE):
         union = union_of(sources)
-    fresh = target.with_name(f".{target.name}.merging")
-    with storage_errors(out):
-        shutil.rmtree(fresh, ignore_errors=True)
-        fresh.mkdir(parents=True)
-        try:
-            _fill(fresh, union)
-            if extends:
-                with RunFolder(target).lock():
-                    _take_over(target, fresh)
-                    replace_folder(fresh, target)
-            else:
+    with storage_errors(out), fresh_folder(target) as fresh:
+        _fill(fresh, union)
+        if extends:
+            with RunFolder(target).lock():
+                _take_over(target, fresh)
                 replace_folder(fresh, target)
-        finally:
-            shutil.rmtree(fresh, ignore_errors=True)
+        else:
+            replace_folder(fresh, target)
     return union
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from prmcal.errors import PrmcalError
 from prmcal.harness.report.evidence import read_evidence
 from prmcal.harness.storage.folder import RunFolder
-from prmcal.harness.storage.written import ReportFolder, write_text
+from prmcal.harness.storage.written import ReportFolder
 
 _PROVENANCE = ("grid_name", "grid_key", "run_id", "status", "prmcal_version", "packages")
 
@@ -34,9 +34,9 @@ def write_report(directory: Path, out: Path) -> list[Path]:
 
     def fill(fresh: Path) -> None:
         for exhibit in exhibits:
-            write_text(fresh / f"{exhibit.name}.csv", exhibit.rows.to_csv(index=False, float_format="%.10g"))
+            exhibit.rows.to_csv(fresh / f"{exhibit.name}.csv", index=False, float_format="%.10g")
             if isinstance(exhibit, Table):
-                write_text(fresh / f"{exhibit.name}.tex", exhibit.latex)
+                (fresh / f"{exhibit.name}.tex").write_text(exhibit.latex, encoding="utf-8")
             else:
                 for suffix, content in files_of(exhibit.picture).items():
                     (fresh / f"{exhibit.name}.{suffix}").write_bytes(content)

@@ -4,7 +4,8 @@ import ctypes
 import json
 import os
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -50,23 +51,35 @@ class ReportFolder:
         """
         target = self._target
         with storage_errors(self._out):
-            target.parent.mkdir(parents=True, exist_ok=True)
-            fresh = target.with_name(f".{target.name}.{os.getpid()}.new")
-            try:
-                fresh.mkdir()
+            with fresh_folder(target) as fresh:
                 fill(fresh)
                 files = sorted([*_names_in(fresh), _MARK])
-                write_text(fresh / _MARK, json.dumps({**about, "files": files}, indent=1) + "\n")
+                (fresh / _MARK).write_text(json.dumps({**about, "files": files}, indent=1) + "\n", encoding="utf-8")
                 replace_folder(fresh, target)
-            finally:
-                shutil.rmtree(fresh, ignore_errors=True)
             return [self._out / name for name in files]
+
+
+@contextmanager
+def fresh_folder(target: Path) -> Iterator[Path]:
+    """Yield an empty folder beside `target`. The block fills it and puts it in the place of `target`.
+
+    One that a killed process has left is deleted first.
+    """
+    fresh = target.with_name(f".{target.name}.prmcal-new")
+    shutil.rmtree(fresh, ignore_errors=True)
+    fresh.mkdir(parents=True)
+    try:
+        yield fresh
+    finally:
+        shutil.rmtree(fresh, ignore_errors=True)
 
 
 def replace_folder(fresh: Path, target: Path) -> None:
     """Put a folder in a place. A folder that is there is deleted. If this fails, the old folder stays."""
-    old = target.with_name(f".{target.name}.{os.getpid()}.old")
+    old = target.with_name(f".{target.name}.prmcal-old")
     try:
+        if target.exists():  # What a killed process has left is not the only copy then.
+            shutil.rmtree(old, ignore_errors=True)
         if target.exists() and not _exchanged(fresh, target):
             target.rename(old)
         if not target.exists():
@@ -96,8 +109,3 @@ def _names_in(folder: Path) -> list[str]:
         for path in folder.rglob("*")
         if not path.is_dir() or path.is_symlink() or not any(path.iterdir())
     ]
-
-
-def write_text(path: Path, text: str) -> None:
-    """Write a text file with the same bytes on every system: UTF-8, lines that end in a line feed."""
-    path.write_text(text, encoding="utf-8", newline="\n")

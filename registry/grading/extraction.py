@@ -4,15 +4,21 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, NamedTuple
 
+import regex
 from pydantic import AfterValidator, Field
 
+from prmcal.errors import DataError
 from prmcal.registry.grading.units import PATTERNS, compiled
+from prmcal.registry.messages import shown
 from prmcal.steps import behind_thought, without_marks
 
 BOXED = "boxed"
 WAYS = ("boxed", "phrase", "hashes", "last number", "whole")
 MARKED = ("boxed", "hashes", "phrase")
 """The default for texts of unknown form, in this order: ways that match no other text."""
+
+_MOST_CHARACTERS = 500_000  # Of a longer text, which is degenerate, the end is read.
+_PATTERN_SECONDS = 10.0  # Processor seconds. A pattern that takes longer with one solution may never end.
 
 _OPEN = ("last number", "whole")
 """Ways that find an answer in every text, even in an unfinished one."""
@@ -24,8 +30,8 @@ def _checked(answers: Any) -> Any:
             if len(way) != 1 or not {*way} <= {"pattern", "phrase"}:
                 raise ValueError("a mapping has one entry, 'pattern' or 'phrase'")
             try:
-                re.compile(way.get("pattern", ""))
-            except re.error as error:
+                regex.compile(way.get("pattern", ""))
+            except regex.error as error:
                 raise ValueError(f"'pattern' is no regular expression: {error}") from error
         elif way not in WAYS:
             raise ValueError(f"there is no way {way!r}")
@@ -67,7 +73,7 @@ def find_answer(text: str, answers: Ways = BOXED, whole: bool = True) -> Answer 
     is not `whole`, ``last number`` and ``whole`` find nothing, since another number may follow. What stands inside a
     thought, between ``<think>`` and ``</think>``, is no answer. A text whose thought has no end has none.
     """
-    text = behind_thought(without_marks(text))
+    text = behind_thought(without_marks(text))[-_MOST_CHARACTERS:]
     for way in ways_of(answers):
         if not isinstance(way, str):
             phrase = _phrases(re.escape(way.get("phrase", "")), "|[ \\t]+")
@@ -195,8 +201,12 @@ def _last_number(text: str) -> str | None:
 
 
 def _last_match(pattern: str, text: str) -> str | None:
-    """Return the group of the last match, or all of the match if there is no group."""
-    matches = list(re.finditer(pattern, text, re.MULTILINE))
+    """Return the group of the last match, or all of it without a group. Raise DataError if this takes too long."""
+    try:
+        matches = list(regex.finditer(pattern, text, regex.MULTILINE, timeout=_PATTERN_SECONDS))
+    except TimeoutError as error:
+        why = f"The pattern {shown(pattern)} of 'answers' took more than {_PATTERN_SECONDS:g} s with one solution"
+        raise DataError(f"{why}. Write it without a repetition inside a repetition.") from error
     return next(filter(None, matches[-1].groups() or [matches[-1][0]]), "").strip() if matches else None
 
 

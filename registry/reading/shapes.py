@@ -213,7 +213,7 @@ def _prm800k(record: Content) -> Iterator[Solution]:
 # ProcessBench: steps, and the first wrong one.
 def _processbench_fits(record: Content) -> bool:
     has_steps = isinstance(record.get("steps"), list)
-    return has_steps and "final_answer_correct" in record and _is_integer(record.get("label"))
+    return has_steps and "final_answer_correct" in record and type(record.get("label")) is int
 
 
 def _processbench(record: Content) -> Iterator[Solution]:
@@ -344,10 +344,6 @@ def _message(message: Content) -> str:
     content = message.get("content")
     pieces = content if isinstance(content, list) else [{"text": content}]
     return "\n".join(str(piece["text"]) for piece in pieces if piece.get("text"))
-
-
-def _is_integer(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
 
 
 def _field(record: Content, names: Sequence[str]) -> Any:

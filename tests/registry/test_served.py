@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any
 
+import httpx2
 import pytest
 
 from prmcal import Prefix, Sampling
@@ -54,6 +55,17 @@ def ask(url: str, **arguments: Any) -> str:
     llm = llms.create("openai", base_url=url, **given)
     ((completion,),) = llm.generate([Prefix("1+1?")], 1, Sampling(), 1)
     return completion.text
+
+
+def test_a_certificate_that_is_not_trusted_is_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def post(*_: Any, **__: Any) -> None:
+        raise httpx2.ConnectError("[SSL: CERTIFICATE_VERIFY_FAILED] self-signed certificate")
+
+    monkeypatch.setattr(httpx2.AsyncClient, "post", post)
+    with pytest.raises(
+        PluginFailedError, match=r"https://a/v1 is not trusted: .*self-signed certificate\. .*SSL_CERT_FILE"
+    ):
+        ask("https://a/v1", patience=60.0)
 
 
 def changed(**parts: Any) -> bytes:

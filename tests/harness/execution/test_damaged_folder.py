@@ -37,16 +37,13 @@ def use(directory: Path) -> None:
     assert all(isinstance(each, str) for each in (record.run_id, record.started_at, *record.plugin_files))
 
 
-@given(record=changed(RECORD))
+@given(
+    content=changed(RECORD).map(json.dumps).map(str.encode)
+    | damaged(json.dumps(RECORD).encode())
+    | TEXTS.map(str.encode)
+)
 @FEW
-def test_changed_records(record: Any, directory: Path) -> None:
-    (directory / RECORD_FILE).write_text(json.dumps(record))
-    reads_or_refuses(lambda: use(directory))
-
-
-@given(content=damaged(json.dumps(RECORD).encode()) | TEXTS.map(str.encode))
-@FEW
-def test_damaged_records(content: bytes, directory: Path) -> None:
+def test_changed_and_damaged_records(content: bytes, directory: Path) -> None:
     (directory / RECORD_FILE).write_bytes(content)
     reads_or_refuses(lambda: use(directory))
 

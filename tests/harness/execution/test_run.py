@@ -68,15 +68,18 @@ def test_a_second_run_computes_nothing(prmcal: Prmcal, finished: tuple[Path, Pat
         assert database.execute("SELECT count(*) FROM comparisons").fetchone() != (0,)
 
 
-def test_an_artifact_truncated_by_hand_is_computed_again(prmcal: Prmcal, finished: tuple[Path, Path]) -> None:
+def test_artifacts_with_a_flipped_bit_are_named_and_computed_again(prmcal: Prmcal, finished: tuple[Path, Path]) -> None:
     path, out = finished
     before = exported(out)
-    table = sorted(out.glob("artifacts/score/*/rewards.parquet"))[0]
-    content = table.read_bytes()
-    table.write_bytes(content[: len(content) // 2])
-    again = prmcal(*run_arguments(path, out))
-    assert " 1 shard computed," in again.stderr
-    assert table.read_bytes() == content
+    tables = {table.parents[1].name: table for table in sorted(out.glob("artifacts/*/*/*.parquet"))}
+    contents = {table: table.read_bytes() for table in tables.values()}
+    for table, content in contents.items():
+        table.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+    again = " ".join(prmcal(*run_arguments(path, out)).stderr.split())
+    assert f" {len(tables)} shards computed," in again
+    assert f"Damaged artifacts are computed again: {len(tables)}. {out / 'run.log'} names them." in again
+    assert all(str(table.parent) in (out / "run.log").read_text() for table in tables.values())
+    assert {table: table.read_bytes() for table in tables.values()} == contents
     assert exported(out) == before
 
 

@@ -249,7 +249,7 @@ def test_a_crash_leaves_the_earlier_report(
     results: Path, report: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     out = shutil.copytree(report, tmp_path / "report")
-    monkeypatch.setattr("prmcal.harness.report.writer.write_text", lambda *_: 1 / 0)
+    monkeypatch.setattr("prmcal.db.charts.files_of", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         write_report(results, out)
     assert content(out) == content(report)

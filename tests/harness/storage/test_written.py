@@ -13,7 +13,7 @@ from tests.forked import run_command
 _KILLED = """
 import os, signal, sys
 from pathlib import Path
-from prmcal.harness.storage.written import ReportFolder, write_text
+from prmcal.harness.storage.written import ReportFolder
 
 left, out, text = int(sys.argv[1]), Path(sys.argv[2]), sys.argv[3]
 
@@ -26,7 +26,7 @@ def watch(event, arguments):
 
 folder = ReportFolder(out)
 sys.addaudithook(watch)
-folder.replace(lambda fresh: [write_text(fresh / name, text) for name in ("a.txt", "b.txt")], {})
+folder.replace(lambda fresh: [(fresh / name).write_text(text) for name in ("a.txt", "b.txt")], {})
 print("left", left)
 """
 
@@ -47,4 +47,5 @@ def test_a_folder_that_is_written_again_is_whole_at_any_moment(tmp_path: Path) -
         assert texts in (["old", "old"], ["new", "new"]), point
         assert write(1000, out, "old").returncode == 0
         assert (out / "a.txt").read_text() == "old"
+        assert sorted(path.name for path in tmp_path.iterdir()) == ["other", "report"]
     assert killed > 4

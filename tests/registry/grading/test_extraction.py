@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prmcal import Question
-from prmcal.errors import InvalidArgumentsError
-from prmcal.registry.grading import find_answer
+from prmcal.errors import DataError, InvalidArgumentsError
+from prmcal.registry.grading import extraction, find_answer
 from prmcal.registry.grading.extraction import MARKED
 from prmcal.registry.plugins import datasets
 from prmcal.steps import STEP_END
@@ -145,3 +145,9 @@ def test_the_place_of_answers_is_part_of_keys_unless_it_is_the_box() -> None:
 def test_an_unknown_place_is_refused(answers: Any) -> None:
     with pytest.raises(InvalidArgumentsError, match=r"'answers' parameter .* must be boxed, phrase, hashes"):
         datasets.create("jsonl", path="own.jsonl", answers=answers)
+
+
+def test_a_pattern_that_never_ends_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(extraction, "_PATTERN_SECONDS", 0.05)
+    with pytest.raises(DataError, match=r"The pattern '\(a\|aa\)\+\[bc\]\$' of 'answers' took more than 0.05 s"):
+        find_answer("a" * 60, {"pattern": "(a|aa)+[bc]$"})

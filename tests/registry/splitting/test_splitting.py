@@ -107,6 +107,11 @@ def test_white_space_on_a_blank_line_hides_no_step(pieces: list[str]) -> None:
     assert list(split("lines", text)) == [line.rstrip() for line in plain.splitlines() if line.strip()]
 
 
+@pytest.mark.parametrize("rule", ["sentences", "markers"])
+def test_white_space_without_end_is_divided_at_once(rule: str) -> None:
+    assert split(rule, f"Go on.{' ' * 50_000}But{chr(10) * 50_000}5") == ["Go on.", "But", "5"]
+
+
 def blocks(text: str) -> list[list[str]]:
     """Return the lines between blank lines."""
     found: list[list[str]] = [[]]
