@@ -1,5 +1,6 @@
 """The leaderboards, and the tables of the paper beside the measured values."""
 
+from collections.abc import Collection
 from pathlib import Path
 from statistics import NormalDist
 from typing import Any, Unpack
@@ -12,7 +13,7 @@ from prmcal.db.queries.cells import Names, metrics, numbered_cells, with_names
 from prmcal.db.queries.curves import references
 from prmcal.db.reader import Source, connection_of, frame
 from prmcal.db.statistics.paired import standings
-from prmcal.db.tables import Cell, Comparison, Result, SignedErrorBin
+from prmcal.db.tables import Cell, Comparison, DescribedMetric, Result, SignedErrorBin
 
 
 def measurements(
@@ -44,18 +45,40 @@ def measurements(
     results = done.where(Cell.status == "done", same_level).subquery()
     same_cell = results.c.cell_id == Cell.cell_id
     query = cells.add_columns(*(results.c[name] for name in values)).outerjoin(results, same_cell)
-    pairs = sa.select(*Comparison.columns("metric", "cell_a", "cell_b", "p_adjusted"))
-    pairs = pairs.where(Comparison.leaderboard == table)
     with connection_of(source) as connection:
         descriptions = metrics(connection)
         rows = frame(connection, query).assign(standing=None)
         if question_level is None:
-            rivals = ~rows["cell_id"].isin(references(connection))
-            rows.loc[rivals, "standing"] = standings(rows[rivals], frame(connection, pairs), descriptions)
+            unranked = references(connection)
+            rivals = ~rows["cell_id"].isin(unranked)
+            tests = frame(connection, _tests_with_best(table, unranked))
+            rows.loc[rivals, "standing"] = standings(rows[rivals], tests, descriptions)
     rows = with_names(rows, names)
-    order = {name: position for position, name in enumerate(descriptions.ordered(rows["metric"].dropna()))}
+    order = {name: position for position, name in enumerate(descriptions.ordered(rows["metric"].dropna().unique()))}
     rows = rows.assign(position=rows["metric"].map(order)).sort_values(["number", "position"], kind="stable")
     return rows.drop(columns="position").reset_index(drop=True)
+
+
+def _tests_with_best(table: Leaderboard, unranked: Collection[str]) -> sa.Select[*tuple[Any, ...]]:
+    """Select the comparisons with the best cells of all settings. The number of all is the square of that of cells."""
+    value = Result.value
+    cost = sa.case({"lower": value, "higher": -value, "near zero": sa.func.abs(value)}, value=DescribedMetric.better)
+    rank = sa.func.rank().over(partition_by=(Result.metric, Cell.dataset, Cell.llm, Cell.prm), order_by=cost)
+    ranked = (
+        sa.select(Result.metric, Result.cell_id, rank.label("rank"))
+        .join(Cell, Cell.cell_id == Result.cell_id)
+        .join(DescribedMetric, DescribedMetric.name == Result.metric)
+        .where(Cell.leaderboard == table, Cell.status == "done", Result.question_level.is_(None))
+        .where(DescribedMetric.better.is_not(None), ~sa.func.isnan(value), Cell.cell_id.not_in(unranked))
+        .subquery()
+    )
+    tests = sa.select(*Comparison.columns("metric", "cell_a", "cell_b", "p_adjusted"))
+    tests = tests.where(Comparison.leaderboard == table)
+    is_best = (ranked.c.metric == Comparison.metric) & (ranked.c.rank == 1)
+    sides = Comparison.cell_a, Comparison.cell_b
+    return sa.select(
+        sa.union_all(*(tests.join(ranked, is_best & (ranked.c.cell_id == side)) for side in sides)).subquery()
+    )
 
 
 def leaderboard(source: Source, /, table: Leaderboard = "calibration", **filters: Any) -> pd.DataFrame:
@@ -74,7 +97,7 @@ def leaderboard(source: Source, /, table: Leaderboard = "calibration", **filters
     wide = long.drop_duplicates("cell_id")[[*identity, *status_columns]].set_index("cell_id", drop=False)
     blocks = [wide[identity]]
     known_metrics = [metric.name for metric in descriptions.of(table)]
-    for metric in [*known_metrics, *sorted(set(long["metric"].dropna()) - set(known_metrics))]:
+    for metric in [*known_metrics, *sorted(set(long["metric"].dropna().unique()) - set(known_metrics))]:
         of_metric = long[long["metric"] == metric].set_index("cell_id")
         rows = of_metric[["value", "low", "high", "standing"]]
         rows.columns = [metric, *(f"{metric}_{name}" for name in rows.columns[1:])]
