@@ -166,7 +166,7 @@ def test_killed_while_writing_it_keeps_whole_transactions_and_a_readable_copy(tm
             writer.publish()
             print(number, flush=True)
     """
-    for moment in (0.05, 0.2, 0.33):
+    for moment in (0.05, 0.3):
         process = run_python(code, tmp_path)
         assert process.stdout is not None
         written = [process.stdout.readline() for _ in range(3)]

@@ -96,7 +96,7 @@ def test_the_interval_contains_the_saving_of_the_best_of_equal_rules() -> None:
 
     questions, truth = 40, found(equal, questions=5_000, settings=1).share.value
     entries, contained = [FIXED, *[Entry(f"{number}") for number in range(8)]], 0
-    for seed in range(40):
+    for seed in range(20):
         random = np.random.default_rng(seed)
         own = [random.normal(0, 0.2, questions) for _ in range(8)]
 
@@ -107,7 +107,7 @@ def test_the_interval_contains_the_saving_of_the_best_of_equal_rules() -> None:
         share = saving(rivals(fixed, *rules, questions=questions, settings=1, seed=seed), range(1, 9), entries)
         assert share is not None
         contained += share.share.low <= truth <= share.share.high
-    assert contained >= 37
+    assert contained >= 18
 
 
 def test_without_a_rule_there_is_no_saving() -> None:

@@ -25,7 +25,7 @@ def compared(p_adjusted: dict[str, float], metric: str = "brier") -> pd.DataFram
     return pd.DataFrame(rows, columns=["metric", "cell_a", "cell_b", "p_adjusted"])
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=30)
 @given(st.lists(st.floats(0, 0.2), min_size=6, max_size=6), st.permutations([0.1, 0.2, 0.3, 0.4]))
 def test_what_differs_from_the_best_is_worse_and_the_others_are_tied(
     p_values: list[float], values: list[float]
