@@ -78,7 +78,7 @@ def test_a_quantile_is_below_the_success_probability_as_often_as_it_says(name: s
 
 
 def test_the_pinball_loss_learns_rates_which_spread_more_than_probabilities() -> None:
-    features, k, n, questions, p, _ = world(1500, 4, size=20.0)
+    features, k, n, questions, p, _ = world(1000, 4, size=20.0)
     quantiles = {
         loss: head("monotone-quantile", loss=loss).fit(features, k, n, questions=questions).predict(features)
         for loss in ("likelihood", "pinball")

@@ -16,8 +16,8 @@ from tests.arrays import Floats, Ints
 from tests.registry.create import create_as
 
 HEADS = ["beta-binomial", "ensemble", "monotone-quantile"]
-QUESTIONS, OTHERS, PREFIXES, WIDTH = 40, 200, 6, 64
-SEEDS = {"beta-binomial": 2, "ensemble": 6, "monotone-quantile": 6}
+QUESTIONS, OTHERS, PREFIXES, WIDTH = 40, 200, 6, 32
+SEEDS = {"beta-binomial": 1, "ensemble": 4, "monotone-quantile": 4}
 """A fit of the first takes longest, and its share hardly moves."""
 
 
@@ -65,16 +65,12 @@ def test_a_head_that_is_told_nothing_is_as_good_as_a_constant(name: str) -> None
 
 @pytest.mark.parametrize("name", HEADS)
 def test_a_head_that_is_told_much_is_left_as_it_is(name: str) -> None:
-    losses, gains = [], []
-    for seed in range(2):
-        fitted, rewards, p, constant, others = measured(name, seed, told=True)
-        rewards = rewards[:, 1]
-        alone, quantiles = fitted.mean_and_quantiles(fitted.read(others), (0.5,))
-        alone_loss = min(np.mean((each - p) ** 2) for each in (alone, quantiles[:, 0]))
-        losses.append(np.mean((rewards - p) ** 2) - alone_loss)
-        gains.append(np.mean((constant - p) ** 2 - (rewards - p) ** 2))
-    assert np.mean(losses) < 0.002
-    assert np.mean(gains) > 0.01
+    fitted, rewards, p, constant, others = measured(name, 0, told=True)
+    rewards = rewards[:, 1]
+    alone, quantiles = fitted.mean_and_quantiles(fitted.read(others), (0.5,))
+    alone_loss = min(np.mean((each - p) ** 2) for each in (alone, quantiles[:, 0]))
+    assert np.mean((rewards - p) ** 2) - alone_loss < 0.002
+    assert np.mean((constant - p) ** 2 - (rewards - p) ** 2) > 0.01
 
 
 @pytest.mark.parametrize("name", HEADS)

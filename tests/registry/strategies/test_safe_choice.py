@@ -14,7 +14,7 @@ from tests.arrays import Floats
 from tests.registry.create import create_as
 
 
-def pool(seed: int, apart: float, questions: int = 240, size: int = 8) -> Pool:
+def pool(seed: int, apart: float, questions: int = 120, size: int = 8) -> Pool:
     """Scores of right trajectories are higher by `apart`, and wrong answers agree often."""
     random = np.random.default_rng(seed)
     correct = random.random((questions, size)) < random.beta(0.5, 1, questions)[:, None]
@@ -30,10 +30,10 @@ def tuned(known: Pool, **arguments: float) -> SafeChoice:
 
 def test_scores_that_mislead_leave_one_sample() -> None:
     random = np.random.default_rng(0)
-    correct = random.random((240, 8)) < random.random((240, 1))
+    correct = random.random((120, 8)) < random.random((120, 1))
     misled = Pool(correct, np.where(correct, 0, 1), scores=np.where(correct, -1.0, 0.0))
     chosen = tuned(misled)
-    assert chosen.answer(misled, Allowance(8)).samples.tolist() == [1.0] * 240
+    assert chosen.answer(misled, Allowance(8)).samples.tolist() == [1.0] * 120
     assert len(chosen.sweep(misled, Allowance(8))) == 1
 
 

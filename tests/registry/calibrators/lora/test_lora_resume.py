@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import shutil
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -16,17 +14,10 @@ import pytest
 
 from prmcal import FitSupport, Prefix, ScoredPrefixes
 from prmcal.registry.plugins import calibrators, prms
-from tests.conftest import ROOT, environment
+from tests import forked
 
 ARGUMENTS = {"layers": (1,), "epochs": 3, "batch_size": 3, "learning_rate": 0.01}
 QUESTIONS = 24
-
-SCRIPT = """
-import sys
-from pathlib import Path
-from tests.registry.calibrators.lora.test_lora_resume import fit
-fit(Path(sys.argv[1]), Path(sys.argv[2]), lambda line: None).save(Path(sys.argv[3]))
-"""
 
 Saved = dict[str, bytes]
 
@@ -41,6 +32,10 @@ def fit(model: Path, checkpoints: Path | None, report: Callable[[str], None]) ->
     k = np.random.default_rng(0).integers(0, 9, len(prefixes))
     features = ScoredPrefixes(prm, tuple(prefixes), np.zeros(len(prefixes)))
     return calibrator.fit(features, k, np.full(len(prefixes), 8))
+
+
+def _fit_and_save(model: Path, folder: Path) -> None:
+    fit(model, folder, print).save(folder / "never")
 
 
 def saved(calibrator: Any, folder: Path) -> Saved:
@@ -66,18 +61,16 @@ def uninterrupted(reward_folder: Path, tmp_path_factory: pytest.TempPathFactory)
 def killed(reward_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The checkpoints of a fit whose process was killed in its second epoch."""
     folder = tmp_path_factory.mktemp("killed")
-    process = subprocess.Popen(
-        [sys.executable, "-c", SCRIPT, reward_folder, folder, folder / "never"],
-        env=environment(),
-        cwd=ROOT,
-    )
+    process = forked._CONTEXT.Process(target=_fit_and_save, args=(reward_folder, folder))
+    process.start()
     deadline = time.monotonic() + 600
     while not any(step_of(path) >= 30 for path in whole(folder)):
-        assert process.poll() is None, "the fit ended before it could be killed"
+        assert process.is_alive(), "the fit ended before it could be killed"
         assert time.monotonic() < deadline
         time.sleep(0.02)
-    process.send_signal(signal.SIGKILL)
-    assert process.wait() == -signal.SIGKILL
+    process.kill()
+    process.join()
+    assert process.exitcode == -signal.SIGKILL
     assert not (folder / "never").exists()
     return folder
 

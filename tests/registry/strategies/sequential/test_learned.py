@@ -134,7 +134,7 @@ def test_scores_that_mislead_and_wrong_answers_that_agree_leave_one_sample() -> 
 
 
 def test_good_scores_are_worth_more_than_a_fixed_number_of_samples() -> None:
-    known, new = world(8, 150, 16, skill=2.5), world(9, 300, 16, skill=2.5)
+    known, new = world(8, 100, 16, skill=2.5), world(9, 150, 16, skill=2.5)
     fixed = best_of_each(new.scores, new.correct, 16).mean(axis=0)
     swept = tuned(known, 16).sweep(new, Allowance(16))
     for each in swept:
