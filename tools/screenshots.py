@@ -43,8 +43,8 @@ _SECONDS_TO_START = 240
 
 
 @contextmanager
-def background_server(directory: Path) -> Iterator[str]:
-    """Serve the dashboard of an output folder in a separate process, on a free port of this machine.
+def background_server(directory: Path, *options: str) -> Iterator[str]:
+    """Serve the dashboard of an output folder in a separate process, on a free port, with options of its command.
 
     Yields
     ------
@@ -61,7 +61,7 @@ def background_server(directory: Path) -> Iterator[str]:
         port = probe.getsockname()[1]
     command = [sys.executable, "-P", "-m", "prmcal", "dashboard", str(directory)]
     process = subprocess.Popen(
-        [*command, "--port", str(port), "--headless"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        [*command, "--port", str(port), "--headless", *options], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
     address = f"http://127.0.0.1:{port}"
     try:

@@ -86,8 +86,8 @@ def at_one_level(rows: pd.DataFrame) -> pd.DataFrame:
     return rows[~(distance > distance.groupby(rows["calibrator"]).transform("min"))]
 
 
-def read_evidence(published: Path) -> Evidence:
-    """Read a published database, all of it in one state. Raise PrmcalError if it has no calibration results."""
+def read_evidence(published: Path, ranked: Overview | None = None) -> Evidence:
+    """Read a published database, but for an overview that was read. Raise PrmcalError without calibration results."""
     with reading(published) as source:
         rows, runs, plugins = catalog.measurements(source), catalog.runs(source), catalog.plugins(source)
         if rows.empty or runs.empty:
@@ -99,7 +99,7 @@ def read_evidence(published: Path) -> Evidence:
             catalog.measurements(source, "scaling", question_level=level).assign(question_level=level)
             for level in known_levels(points["question_level"])
         ]
-        overview = catalog.overview(source)
+        overview = ranked or catalog.overview(source)
     plugin_of = plugins.sort_values("position").set_index(["kind", "name"])["plugin"]
     measured = {kind: set(rows[kind]) for kind in (*SETTING, "calibrator")} | {"strategy": set(scaling["strategy"])}
     names = {kind: [*filter(used.__contains__, plugin_of.get(kind, {}).keys())] for kind, used in measured.items()}

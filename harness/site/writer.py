@@ -58,7 +58,7 @@ def write_page(directory: Path, out: Path) -> None:
         for name, frame in frames.items()
         if len(frame)
     ]
-    figures, styles = _figures(published) if can_draw() and len(frames["calibration"]) else ([], [])
+    figures, styles = _figures(published, ranked) if can_draw() and len(frames["calibration"]) else ([], [])
     text = page(
         "run.html",
         html.style(),
@@ -99,14 +99,14 @@ def _row_link(board: str) -> Callable[[str], str]:
     return lambda cell_id: f"#{board}.row={quote(cell_id, safe='')}"
 
 
-def _figures(published: Path) -> tuple[list[dict[str, Any]], list[str]]:
+def _figures(published: Path, ranked: Overview) -> tuple[list[dict[str, Any]], list[str]]:
     """Return the figures of the report, each with its title, its caption and its SVG, and their styles."""
     from prmcal.db.charts import style_sheet, svg_of
     from prmcal.harness.report.figures import figures
 
     pictures = [
         {"title": figure.title, "caption": figure.caption, "svg": _safe(svg_of(figure.picture))}
-        for figure in figures(read_evidence(published))
+        for figure in figures(read_evidence(published, ranked))
     ]
     return pictures, [style_sheet()] if pictures else []
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import fcntl
 import re
 import shutil
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -75,7 +75,7 @@ def run_in_progress(directory: Path) -> Iterator[None]:
 def server(directory: Path) -> Iterator[str]:
     """Start a dashboard for a folder; yield its address."""
     pytest.importorskip("streamlit", reason="the extra 'dashboard' is not installed")
-    with background_server(directory) as address:
+    with background_server(directory, "--allowed-hosts", "board.example") as address:
         yield address
 
 
@@ -109,35 +109,24 @@ def live(living: tuple[Path, str]) -> tuple[Path, str]:
     return living
 
 
-# These fixtures end with the last test of this folder, since Playwright runs an event loop that disturbs other tests.
+# This fixture ends with the last test of this folder, since Playwright runs an event loop that disturbs other tests.
 @pytest.fixture(scope="package")
-def chromium() -> Iterator[Callable[..., BrowserContext]]:
-    """Start a headless Chromium with some options of its context. It keeps the compiled scripts of its pages."""
+def context() -> Iterator[BrowserContext]:
+    """A headless Chromium that all pages share, so that they load and compile scripts only once."""
     playwright = pytest.importorskip("playwright.sync_api", reason="the package 'playwright' is not installed")
     names = ("chromium", "chromium-browser", "google-chrome")
     program = next((path for name in names if (path := shutil.which(name))), None)
     if program is None:
         pytest.skip("no chromium is installed (Debian: apt-get install chromium)")
     playwright.expect.set_options(timeout=1000 * SECONDS)
-    with playwright.sync_playwright() as driver, ExitStack() as ending:
-
-        def start(**options: Any) -> BrowserContext:
-            folder = ending.enter_context(TemporaryDirectory(ignore_cleanup_errors=True))
-            size: Any = {"width": 1280, "height": 1000}
-            context: BrowserContext = driver.chromium.launch_persistent_context(
-                folder, executable_path=program, args=FLAGS, **{"viewport": size, **options}
-            )
-            ending.callback(context.close)
-            context.set_default_timeout(1000 * SECONDS)
-            return context
-
-        yield start
-
-
-@pytest.fixture(scope="package")
-def context(chromium: Callable[..., BrowserContext]) -> BrowserContext:
-    """The browser that all pages share, so that they load and compile scripts only once."""
-    return chromium()
+    with playwright.sync_playwright() as driver, TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        size: Any = {"width": 1280, "height": 1000}
+        context: BrowserContext = driver.chromium.launch_persistent_context(
+            folder, executable_path=program, args=FLAGS, viewport=size
+        )
+        context.set_default_timeout(1000 * SECONDS)
+        yield context
+        context.close()
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable
 
 import pytest
 
@@ -13,7 +12,7 @@ from prmcal.db.metrics import cell_id
 from tests.dashboard.conftest import IDLE, SECONDS, drawn
 
 pytest.importorskip("playwright.sync_api", reason="the package 'playwright' is not installed")
-from playwright.sync_api import BrowserContext, Page, expect
+from playwright.sync_api import Page, expect
 
 AIME = cell_id("calibration", "strong", "nano-aime", prm="qwen", calibrator="temperature")
 
@@ -53,9 +52,7 @@ def choose(page: Page, select: str, option: str, place: str = "stMain") -> None:
     page.get_by_role("option", name=option, exact=True).click()
 
 
-def test_choices_follow_the_reader_and_every_address_shows_the_same_again(
-    page: Page, address: str, chromium: Callable[..., BrowserContext]
-) -> None:
+def test_choices_follow_the_reader_and_every_address_shows_the_same_again(page: Page, address: str) -> None:
     seen: list[tuple[str, str, str]] = []
 
     def see(address_ends: str, title: str, text: str = "") -> None:
@@ -93,7 +90,7 @@ def test_choices_follow_the_reader_and_every_address_shows_the_same_again(
     see("trajectories?llms=strong&dataset=nano-aime&*", "Trajectories", text)
     go(page, "Runs")
     see("runs?llms=strong&dataset=nano-aime&*", "Runs")
-    stranger = chromium().new_page()
+    stranger = page.context.new_page()
     for state in reversed(seen[3:-1]):
         page.go_back()
         check(page, *state)
@@ -103,7 +100,7 @@ def test_choices_follow_the_reader_and_every_address_shows_the_same_again(
             assert_equal_pages(page, stranger)
     page.go_forward()
     check(page, *seen[4])
-    stranger.context.close()
+    stranger.close()
 
 
 def test_comparison_starts_with_the_uncalibrated_and_the_best_cell(page: Page, address: str) -> None:

@@ -3,15 +3,6 @@
 from __future__ import annotations
 
 import socket
-import subprocess
-import time
-import urllib.request
-from contextlib import suppress
-from pathlib import Path
-
-import pytest
-
-from tests.conftest import command, environment
 
 SECONDS = 600
 HANDSHAKE = (
@@ -28,23 +19,12 @@ def status(port: int, host: str, origin: str = "") -> int:
         return int(link.recv(100).split()[1])
 
 
-def test_the_dashboard_answers_to_its_own_names_and_pages(small_run: Path, port: int) -> None:
-    pytest.importorskip("streamlit", reason="the extra 'dashboard' is not installed")
-    arguments = ("dashboard", small_run, "--headless", "--port", port, "--allowed-hosts", "board.example")
-    with subprocess.Popen(command(*arguments), env=environment(), stdout=subprocess.DEVNULL) as process:
-        try:
-            end = time.monotonic() + SECONDS
-            while process.poll() is None and time.monotonic() < end:
-                with suppress(OSError):
-                    urllib.request.urlopen(f"http://127.0.0.1:{port}/_stcore/health", timeout=SECONDS).close()
-                    break
-                time.sleep(0.1)
-            for host in (f"127.0.0.1:{port}", f"localhost:{port}", f"[::1]:{port}", "board.example"):
-                assert status(port, host, f"http://{host}") == 101
-            for host in ("rebound.example", f"localhost.rebound.example:{port}", "board.example.org"):
-                assert status(port, host, f"http://{host}") == 403
-                assert status(port, host) == 403
-            for origin in ("http://rebound.example", f"http://localhost.rebound.example:{port}", "null"):
-                assert status(port, f"127.0.0.1:{port}", origin) == 403
-        finally:
-            process.kill()
+def test_the_dashboard_answers_to_its_own_names_and_pages(address: str) -> None:
+    port = int(address.rpartition(":")[2])
+    for host in (f"127.0.0.1:{port}", f"localhost:{port}", f"[::1]:{port}", "board.example"):
+        assert status(port, host, f"http://{host}") == 101
+    for host in ("rebound.example", f"localhost.rebound.example:{port}", "board.example.org"):
+        assert status(port, host, f"http://{host}") == 403
+        assert status(port, host) == 403
+    for origin in ("http://rebound.example", f"http://localhost.rebound.example:{port}", "null"):
+        assert status(port, f"127.0.0.1:{port}", origin) == 403

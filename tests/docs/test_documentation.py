@@ -6,8 +6,6 @@ import html
 import json
 import re
 import shlex
-import subprocess
-import sys
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -54,8 +52,8 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of the pages that `make docs` builds. A warning, such as a reference to nothing, is an error."""
     folder = tmp_path_factory.mktemp("pages")
     options = ["-q", "-W", "--keep-going", "--fresh-env", "-d", str(folder / "doctrees")]
-    command = [sys.executable, "-m", "sphinx", *options, "docs", str(folder / "html")]
-    done = subprocess.run(command, env=environment(), cwd=ROOT, capture_output=True, text=True)
+    code = "import sys; from sphinx.cmd.build import main; sys.exit(main(sys.argv[1:]))"
+    done = run_command([*options, "docs", str(folder / "html")], environment(), ROOT, code)
     assert done.returncode == 0, done.stderr
     return folder / "html"
 
