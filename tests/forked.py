@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Mapping
+from functools import partial
 from multiprocessing import forkserver, process, resource_tracker
 from multiprocessing.context import ForkServerContext
 from pathlib import Path
@@ -56,14 +57,16 @@ class _Forked(ForkServerContext):
     Each process has the environment, the folder and the blocked signals of the one that starts it.
     """
 
-    def Process(self, *, target: Callable[..., object], args: tuple[Any, ...] = (), **options: Any) -> Any:  # type: ignore[override]  # noqa: N802
+    def Process(  # type: ignore[override]  # noqa: N802
+        self, *, target: Callable[..., object], args: tuple[Any, ...] = (), kwargs: Any = None, **options: Any
+    ) -> Any:
         if _server._forkserver_address is None:
             if _ADDRESS in os.environ:
                 _use(os.environ[_ADDRESS])
             else:
                 _start(IMPORTED)
         blocked = signal.pthread_sigmask(signal.SIG_BLOCK, ())
-        given = (dict(os.environ), str(Path.cwd()), blocked, target, args)
+        given = (dict(os.environ), str(Path.cwd()), blocked, partial(target, **(kwargs or {})), args)
         return super().Process(target=_begin, args=given, **options)
 
 

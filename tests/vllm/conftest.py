@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.util
+from tests import forked
+from tests.conftest import WITH_VLLM
 
-if importlib.util.find_spec("vllm") is None:
+if WITH_VLLM:
+    from tests.vllm import forked_engines
+
+    forked.IMPORTED.append(forked_engines.__name__)
+    forked.fork_workers()
+else:
     collect_ignore_glob = ["test_*.py"]

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import os
-import signal
 import socket
-import subprocess
 import sys
 import time
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 from prmcal.registry.models.checkpoints import resolve_checkpoint
+from tests import forked
 from tests.conftest import environment
 
 SETTINGS = ["--dtype", "float32", "--block-size", "32", "--enforce-eager"]
@@ -30,27 +29,34 @@ def free_port() -> int:
 
 
 @contextmanager
-def serving(checkpoint: str, name: str, port: int, log: Path, *settings: str) -> Iterator[subprocess.Popen[bytes]]:
-    """The server once it answers; killed at the end."""
-    module = "vllm.entrypoints.openai.api_server"
+def serving(checkpoint: str, name: str, port: int, log: Path, *settings: str) -> Iterator[None]:
+    """The server once it answers, until the end."""
     model = ["--model", str(resolve_checkpoint(checkpoint)), "--served-model-name", name]
     where = ["--host", "127.0.0.1", "--port", str(port)]
-    line = [sys.executable, "-m", module, *model, *SETTINGS, *settings, *where]
-    quiet = {"VLLM_CPU_KVCACHE_SPACE": "1", "VLLM_NO_USAGE_STATS": "1"}
-    quiet["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"  # The engine has no worker process of its own.
-    with log.open("ab") as output:
-        process = subprocess.Popen(
-            line, env=environment() | quiet, stdout=output, stderr=subprocess.STDOUT, start_new_session=True
-        )
+    process = forked._CONTEXT.Process(target=_serve, args=([*model, *SETTINGS, *settings, *where], log))
+    process.start()
     try:
         deadline = time.monotonic() + SECONDS_TO_START
         while not answers(port):
-            assert process.poll() is None, log.read_text()[-3000:]
+            assert process.is_alive(), log.read_text()[-3000:]
             assert time.monotonic() < deadline, log.read_text()[-3000:]
             time.sleep(0.5)
-        yield process
+        yield
     finally:
-        kill(process)
+        process.terminate()  # It ends its engine.
+        process.join(SECONDS_TO_START)
+
+
+def _serve(arguments: list[str], log: Path) -> None:
+    from vllm.entrypoints.launchers.api_server import entry
+
+    # The engine has no worker process of its own.
+    quiet = {"VLLM_CPU_KVCACHE_SPACE": "1", "VLLM_NO_USAGE_STATS": "1", "VLLM_ENABLE_V1_MULTIPROCESSING": "0"}
+    os.environ.update(environment() | quiet)
+    for stream in (1, 2):
+        os.dup2(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND), stream)
+    sys.argv = ["vllm", *arguments]
+    entry.main()
 
 
 def answers(port: int) -> bool:
@@ -59,10 +65,3 @@ def answers(port: int) -> bool:
             return bool(reply.status == 200)
     except OSError:  # Nobody listens there yet, or not any more.
         return False
-
-
-def kill(process: subprocess.Popen[bytes]) -> None:
-    """The server and the engine that it has started."""
-    with suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()

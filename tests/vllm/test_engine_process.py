@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import subprocess
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import yaml
 
-from tests.conftest import ROOT, command, environment
+from tests.conftest import ROOT, environment
+from tests.forked import run_command
 
 LLM = {"name": "weak", "plugin": "transformers", "arguments": {"checkpoint": "nano:weak"}}
 PRM = {"name": "served", "plugin": "qwen-vllm", "arguments": {"checkpoint": "nano:prm", "max_tokens": 1024}}
@@ -45,16 +46,15 @@ def engines() -> set[int]:
 
 
 def test_an_engine_and_models_of_transformers_take_turns_and_leave_nothing(tmp_path: Path) -> None:
-    """The LLM and the hidden states of the PRM are on transformers. Each start of an engine takes a minute."""
-    before = engines()
+    """The LLM and the hidden states of the PRM are on transformers."""
+    before, seen = engines(), set[int]()
     own = {**environment(), "VLLM_ENABLE_V1_MULTIPROCESSING": "1"}
-    arguments = command("run", grid(tmp_path), "--out", tmp_path / "out", "--workers", 1)
-    log, seen = tmp_path / "errors", set[int]()
-    with log.open("wb") as errors:
-        run = subprocess.Popen(arguments, env=own, cwd=ROOT, stderr=errors)
-        while run.poll() is None:
+    arguments = ["run", str(grid(tmp_path)), "--out", str(tmp_path / "out"), "--workers", "1"]
+    with ThreadPoolExecutor(1) as pool:
+        run = pool.submit(run_command, arguments, own, ROOT)
+        while not run.done():
             seen |= engines() - before
             time.sleep(0.5)
-    assert run.returncode == 0, log.read_text()
+    assert run.result().returncode == 0, run.result().stderr
     assert seen
     assert not engines() & seen
