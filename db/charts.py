@@ -46,6 +46,11 @@ _PPI = 200  # of PNG files. Print uses the PDF files.
 _FONT = "Liberation Sans"
 _RESOURCES = re.compile(rb"(/(?:ExtGState|Font|Pattern|Shading|XObject) <<\n)((?: +/\S+ \d+ 0 R\n)+)")
 _Picture = TypeVar("_Picture", bound=alt.TopLevelMixin)
+_ONE_COLUMN, _TWO_COLUMNS = 234, 486  # widths of a column and of both columns of a page, in points
+_PANEL_HEIGHT, _SPACE = 80, 12  # of panels, and between them
+_SIDES, _LEAST_COLUMN = 62, 81  # the room left and right of the panels, and of a column of panels
+_LONGEST_LINE = 14  # of a head, in characters
+_LETTERS = 1.6  # letters of a legend in the width of one letter of the dashboard
 
 
 @dataclass(frozen=True, eq=False)
@@ -280,13 +285,6 @@ def styled(picture: _Picture, letters: int = SMALL) -> _Picture:
         view=alt.ViewConfig(stroke=None),
     )
     return configured
-
-
-_ONE_COLUMN, _TWO_COLUMNS = 234, 486  # widths of a column and of both columns of a page, in points
-_PANEL_HEIGHT, _SPACE = 80, 12  # of panels, and between them
-_SIDES, _LEAST_COLUMN = 62, 81  # the room left and right of the panels, and of a column of panels
-_LONGEST_LINE = 14  # of a head, in characters
-_LETTERS = 1.6  # letters of a legend in the width of one letter of the dashboard
 
 
 def small_multiples(

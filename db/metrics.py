@@ -50,7 +50,7 @@ def accuracy_at_name(budget: int) -> str:
 
 
 @dataclass(frozen=True)
-class Metric:
+class MetricColumn:
     """A column of a leaderboard."""
 
     name: str
@@ -73,27 +73,27 @@ _FILE = Path(__file__).with_name("metrics.csv")
 
 with _FILE.open(encoding="utf-8", newline="") as _file:
     SCALING = tuple(
-        Metric(**{**row, "better": row["better"] or None})  # type: ignore[arg-type]
+        MetricColumn(**{**row, "better": row["better"] or None})  # type: ignore[arg-type]
         for row in csv.DictReader(_file)
     )
 """The metrics of the scaling leaderboard and of the league. Those of the calibration leaderboard are plugins."""
 
 
-class Metrics(dict[str, Metric]):
+class Metrics(dict[str, MetricColumn]):
     """The metrics of a run by name, in the order of columns."""
 
-    def __init__(self, metrics: Iterable[Metric]) -> None:
+    def __init__(self, metrics: Iterable[MetricColumn]) -> None:
         super().__init__((metric.name, metric) for metric in metrics)
 
-    def __missing__(self, name: str) -> Metric:
+    def __missing__(self, name: str) -> MetricColumn:
         """Return a metric without a description in the run: none of its values is better."""
-        return Metric(name, name.replace("_", " ").capitalize(), "calibration", None, "")
+        return MetricColumn(name, name.replace("_", " ").capitalize(), "calibration", None, "")
 
     def title(self, name: str) -> str:
         """Return the title of a metric."""
         return self[name].title
 
-    def of(self, leaderboard: Leaderboard) -> list[Metric]:
+    def of(self, leaderboard: Leaderboard) -> list[MetricColumn]:
         """Return the metrics of a leaderboard."""
         return [metric for metric in self.values() if metric.leaderboard == leaderboard]
 
@@ -108,7 +108,7 @@ def with_terminal(name: str) -> str:
     return f"{name}_with_terminal"
 
 
-def counting_terminal(metric: Metric) -> Metric:
+def counting_terminal(metric: MetricColumn) -> MetricColumn:
     """Return the title of a calibration metric that counts terminal prefixes."""
     return replace(
         metric,

@@ -262,14 +262,10 @@ def frame(source: Source, query: sa.Select[*tuple[Any, ...]]) -> "pd.DataFrame":
     for column in columns:
         if isinstance(column.type, sa.JSON):
             rows[column.name] = [json.loads(text) if isinstance(text, str) else None for text in rows[column.name]]
-    return _with_levels(rows.astype(types))
-
-
-def _with_levels(rows: "pd.DataFrame") -> "pd.DataFrame":
-    """Return a frame whose difficulties are numbers if all of them are whole numbers. The database has them as text."""
+    # Difficulties are numbers if all of them are whole numbers. The database has them as text.
     if "question_level" in rows and rows["question_level"].dropna().astype(str).str.fullmatch(r"-?\d+").all():
-        return rows.astype({"question_level": "Int64"})
-    return rows
+        types["question_level"] = "Int64"
+    return rows.astype(types)
 
 
 def known_levels(levels: Iterable[Any]) -> list[Any]:

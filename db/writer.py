@@ -20,9 +20,11 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import sqlalchemy as sa
 from numpy.typing import NDArray
 from sqlalchemy.exc import DBAPIError
@@ -32,9 +34,6 @@ from prmcal.db.queries.health import check_health
 from prmcal.db.reader import connect, engine_for, folder_in_the_way, prepare_layout
 from prmcal.db.run_folder import published_path
 from prmcal.errors import DamagedDatabaseError, DatabaseStorageError, LoadError, MissingDatabaseError
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 _MEMORY, _THREADS = "1GiB", 4
 """The memory that DuckDB uses in a transaction, however many rows there are. The rest goes to the disk.
@@ -96,12 +95,9 @@ class Writer:
     def finished_cells(self) -> dict[str, str | None]:
         """Return the keys of the jobs that measured the finished cells, by the sorted ids of the cells."""
         with self._connected() as connection:
-            query = (
-                sa.select(tables.Cell.cell_id, tables.Cell.job_key)
-                .where(tables.Cell.status == "done")
-                .order_by(tables.Cell.cell_id)
-            )
-            return {row.cell_id: row.job_key for row in connection.execute(query)}
+            cells = sa.select(tables.Cell.cell_id, tables.Cell.job_key).where(tables.Cell.status == "done")
+            rows = connection.execute(cells.order_by(tables.Cell.cell_id))
+            return {row.cell_id: row.job_key for row in rows}
 
     def last_run_ended(self) -> bool:
         """Return whether the last run was not interrupted, so that its comparisons are stored, and was published."""
@@ -116,26 +112,19 @@ class Writer:
         as it is, which takes a hundredth of the time in which DuckDB copies its tables.
         """
         temporary = self._temporary()
-        with self._completed():
-            try:
-                temporary.unlink(missing_ok=True)
-                shutil.copyfile(self.path, temporary)
-                temporary.replace(self.published)
-            finally:
-                temporary.unlink(missing_ok=True)
-
-    @contextmanager
-    def _completed(self) -> Iterator[None]:
-        """Let the block read or move the file, which is complete and closed then."""
         try:
             with self._connected() as connection:
                 connection.execution_options(isolation_level="AUTOCOMMIT")
                 connection.exec_driver_sql("CHECKPOINT")  # The file is complete when it is closed.
-            yield
+            temporary.unlink(missing_ok=True)
+            shutil.copyfile(self.path, temporary)
+            temporary.replace(self.published)
         except IsADirectoryError as error:
             raise folder_in_the_way(self.published) from error
         except OSError as error:
             raise DatabaseStorageError(f"{self.published} cannot be written: {error.strerror}.") from error
+        finally:
+            temporary.unlink(missing_ok=True)
 
     def _connected(self) -> AbstractContextManager[sa.Connection]:
         if not self.path.exists():  # DuckDB would make a new file, without tables.
@@ -279,8 +268,6 @@ def _value(row: tables.Base, column: sa.Column[Any]) -> Any:
 
 def _insert_columns(connection: sa.Connection, table: sa.Table, batches: Iterable[Mapping[str, Values]]) -> None:
     """Insert the values of columns, by their names. A row with the same primary key is replaced."""
-    import pyarrow as pa
-
     arrow_tables = [_arrow(table, batch) for batch in batches]
     if not arrow_tables:
         return
@@ -292,8 +279,6 @@ def _insert_columns(connection: sa.Connection, table: sa.Table, batches: Iterabl
 
 
 def _arrow(table: sa.Table, columns: Mapping[str, Values]) -> pa.Table:
-    import pyarrow as pa
-
     kinds: dict[type, pa.DataType] = {
         sa.JSON: pa.string(),
         sa.Boolean: pa.bool_(),
@@ -349,13 +334,10 @@ def _insert(connection: sa.Connection, table: sa.Table, owner: str, files: Files
 
 def _columns_of(table: sa.Table, paths: Sequence[str], owner: str) -> list[str]:
     """Return the columns that the files have, after a check that each file fits the table."""
-    import pyarrow as pa
-    import pyarrow.parquet as parquet
-
     names_in_files: set[str] = set()
     for path in paths:
         try:
-            names = set(parquet.read_schema(path).names)
+            names = set(pq.read_schema(path).names)
         except (OSError, pa.ArrowInvalid) as error:
             raise LoadError(f"{path} is not a complete Parquet file: {error}.") from error
         unknown = sorted(names - (set(table.columns.keys()) - {owner}))

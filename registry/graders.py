@@ -19,6 +19,11 @@ from prmcal.registry.grading.rules import Grading, accepted_answers, grade_answe
 from prmcal.registry.messages import message_of
 from prmcal.registry.sources import source_hash
 
+_TEMPLATE = (
+    "A problem with its reference answer:\n\n{{ question }}\n\nThe answer of a solution:\n\n{{ solution }}\n\n"
+    "Does it mean the same as the reference answer? Answer Yes or No."
+)
+
 
 class _EachAnswer(Grader):
     """A grader that compares one answer at a time. Without an answer, nothing is compared."""
@@ -130,12 +135,6 @@ class FunctionGrader(Grader):
                 "prmcal where Python finds the module."
             ) from error
         return function
-
-
-_TEMPLATE = (
-    "A problem with its reference answer:\n\n{{ question }}\n\nThe answer of a solution:\n\n{{ solution }}\n\n"
-    "Does it mean the same as the reference answer? Answer Yes or No."
-)
 
 
 @dataclass(eq=False)

@@ -33,6 +33,7 @@ from prmcal.steps import Step, join_steps
 
 _READING = ("path", "solutions", "skip_bad_rows", "fields", "only", "answers", "correct_from", "logits")
 """Arguments for reading a recording, and for the places of its answers."""
+_LARGEST_LOGIT = float(np.finfo(np.float32).max)
 
 
 @dataclass(eq=False)
@@ -186,9 +187,6 @@ def _continuation(solution: Completion, steps: tuple[Step, ...], start: int) -> 
     text = "".join(step.sampled for step in steps[start:])
     share = len(text) / max(1, len(solution.text))
     return replace(solution, text=text, tokens=round(solution.tokens * share))
-
-
-_LARGEST_LOGIT = float(np.finfo(np.float32).max)
 
 
 @dataclass(eq=False)

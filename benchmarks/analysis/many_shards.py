@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from prmcal.harness.cli.plan import read_status, render_plan
-from prmcal.harness.execution.events import Outcome
+from prmcal.harness.execution.events import ShardOutcome
 from prmcal.harness.execution.recorder import Recorder
 from prmcal.harness.execution.schedule import Schedule
 from prmcal.harness.planning.costs import CostModel, seconds_left
@@ -64,12 +64,12 @@ def _plugin(kind: str, skill: float) -> dict[str, Any]:
 def hand_out(plan: Plan, workers: int) -> None:
     """Work through a schedule. Each shard takes the workers equally long, and no time."""
     schedule, loaded = Schedule(plan, ()), [""] * workers
-    idle, running = deque(range(workers)), deque[tuple[int, Outcome]]()
+    idle, running = deque(range(workers)), deque[tuple[int, ShardOutcome]]()
     while not schedule.finished:
         while idle and (shard := schedule.take(loaded[idle[0]])):
             worker = idle.popleft()
             loaded[worker] = shard.resource or loaded[worker]
-            running.append((worker, Outcome(shard.ref, Manifest({}, 1.0))))
+            running.append((worker, ShardOutcome(shard.ref, Manifest({}, 1.0))))
         worker, outcome = running.popleft()
         idle.append(worker)
         schedule.finish(outcome)
@@ -91,7 +91,7 @@ def record(plan: Plan, folder: RunFolder, record: RunRecord) -> None:
     recorder = Recorder(folder, plan, Store(folder.directory), record)
     recorder.begin({})
     for shard in plan.shards():
-        recorder.note(Outcome(shard.ref, Manifest({}, 1.0)))
+        recorder.note(ShardOutcome(shard.ref, Manifest({}, 1.0)))
 
 
 def measure(shards: int) -> tuple[int, dict[str, float], float]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from heapq import heappop, heappush
 from pathlib import Path
 
-from prmcal.harness.execution.events import Outcome
+from prmcal.harness.execution.events import ShardOutcome
 from prmcal.harness.execution.machine import Slot, Worker, hand_out, next_start, slots_of_machine
 from prmcal.harness.execution.schedule import Schedule
 from prmcal.harness.jobs.job import Shard
@@ -77,7 +77,7 @@ def simulated(
             give([new])
         now, _, worker = heappop(ends)
         assert worker.shard is not None
-        schedule.finish(Outcome(worker.shard.ref, Manifest({}, 0.0)))
+        schedule.finish(ShardOutcome(worker.shard.ref, Manifest({}, 0.0)))
         worker.shard = None
     return stints
 

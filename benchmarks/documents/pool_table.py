@@ -27,7 +27,7 @@ from prmcal.harness.jobs.context import Context
 from prmcal.harness.jobs.job import TUNING, Shard
 from prmcal.harness.jobs.parameters import StrategyParameters
 from prmcal.harness.jobs.pools import graded_trajectories, pool_of, tuning_pool
-from prmcal.harness.planning.plan import Cell, Plan
+from prmcal.harness.planning.plan import Plan, PlannedCell
 from prmcal.harness.planning.saved import existing_plan
 from prmcal.harness.storage.folder import RunFolder
 from prmcal.harness.storage.store import Store
@@ -117,7 +117,7 @@ def compared(directory: Path) -> Iterator[RuleComparison]:
                 yield RuleComparison(setting, cell.strategy, budget, float(accuracy.mean()), name, difference)
 
 
-def _cells(plan: Plan) -> Iterator[tuple[Shard[StrategyParameters], Cell]]:
+def _cells(plan: Plan) -> Iterator[tuple[Shard[StrategyParameters], PlannedCell]]:
     for cell in plan.cells:
         (shard, *_) = cell.job.shards
         if cell.leaderboard == "scaling" and isinstance(shard.parameters, StrategyParameters):

@@ -24,7 +24,7 @@ from scipy.special import expit, ndtr
 from prmcal.arrays import Bools
 from prmcal.harness.audit import estimates
 from prmcal.harness.audit.estimates import Rows, calibrated_rewards, fit_calibrator, measure
-from prmcal.harness.audit.scored import Scored
+from prmcal.harness.audit.scored import ScoredSolutions
 from prmcal.registry.reading.scales import Scale
 
 QUESTIONS, WORLDS, LARGE, SOLUTIONS = (15, 30, 100), 150, 4_000, 4
@@ -87,10 +87,10 @@ def drawn(random: np.random.Generator, distortion: Distortion, questions: int) -
     )
 
 
-def audited(prefixes: pd.DataFrame) -> Scored:
+def audited(prefixes: pd.DataFrame) -> ScoredSolutions:
     last = prefixes[prefixes["step"] == prefixes["steps"]]
     solutions = last.assign(level=None, answer=None, score=last["reward"])
-    return Scored(prefixes, solutions, (), "outcome", Scale("probability"), ())
+    return ScoredSolutions(prefixes, solutions, (), "outcome", Scale("probability"), ())
 
 
 class Truth:

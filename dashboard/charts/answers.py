@@ -7,18 +7,21 @@ import pandas as pd
 
 from prmcal.dashboard.charts.trajectory import percent, points
 from prmcal.dashboard.formats import escaped, estimate, integer, number
-from prmcal.db.metrics import COORDINATES, Metric
+from prmcal.db.metrics import COORDINATES, MetricColumn
 from prmcal.db.queries.two_cells import CellComparison
 from prmcal.db.statistics.budgets import verdict
 from prmcal.db.text.formats import counted
 
+_EXAMPLE = 0.9  # the score of the question
+_VERDICTS = {"gain": "a gain:", "no gain": "no clear gain:", "loss": "a loss:"}
 
-def improves(metric: Metric, difference: float) -> bool:
+
+def improves(metric: MetricColumn, difference: float) -> bool:
     """Return whether a difference of values of a metric is a gain; of absolute values if the best value is 0."""
     return (difference > 0) == (metric.better == "higher")
 
 
-def of_comparison(pair: CellComparison, metric: Metric) -> str:
+def of_comparison(pair: CellComparison, metric: MetricColumn) -> str:
     """Say whether B is better than A by a metric, with the one test of both."""
     differing = [kind for kind in COORDINATES if pair.a[kind] != pair.b[kind]]
     names = [", ".join(str(cell[kind]) for kind in differing if cell[kind] is not None) for cell in (pair.b, pair.a)]
@@ -51,9 +54,6 @@ def of_solution(table: pd.DataFrame, verdict: str, among: int) -> str:
     )
 
 
-_EXAMPLE = 0.9  # the score of the question
-
-
 def of_calibration(rows: pd.DataFrame, bins: pd.DataFrame) -> str:
     """Say how far scores lie from the truth, before and after calibration.
 
@@ -74,9 +74,6 @@ def of_calibration(rows: pd.DataFrame, bins: pd.DataFrame) -> str:
     first_row = rows.iloc[0]
     counts = f"{counted(int(first_row['questions']), 'question')}, {counted(int(first_row['rows']), 'step')}."
     return " ".join([*sentences, counts])
-
-
-_VERDICTS = {"gain": "a gain:", "no gain": "no clear gain:", "loss": "a loss:"}
 
 
 def of_samples(row: Any, fixed: pd.DataFrame, among: int) -> str:

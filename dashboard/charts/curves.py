@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from prmcal.arrays import Floats
-from prmcal.db.metrics import SETTING, Metric
+from prmcal.db.metrics import SETTING, MetricColumn
 from prmcal.db.queries.curves import ExactCurves
 from prmcal.db.queries.trajectories import MEDIAN
 from prmcal.db.statistics.budgets import Curve, frontier, more_accurate
@@ -19,6 +19,8 @@ FIXED = "fixed n"
 _THOUSANDTHS = (*range(20, 900, 20), *range(900, 990, 10), *range(990, 1000))
 TARGETS = tuple(round(target / 1000, 3) for target in _THOUSANDTHS)
 """The target probabilities C that a reader can select: 63 values from .02 to .999, dense near 1."""
+_ALIKE = 0.03
+"""The largest difference of accuracy between curves that are drawn as one."""
 
 
 def levels_of(pool: ExactCurves) -> list[float]:
@@ -123,10 +125,6 @@ def _points(curve: Curve) -> pd.DataFrame:
     return pd.DataFrame(curve.columns("cost")).assign(n=curve.questions)
 
 
-_ALIKE = 0.03
-"""The largest difference of accuracy between curves that are drawn as one."""
-
-
 def coinciding(points: pd.DataFrame, order: Sequence[str]) -> dict[str, list[str]]:
     """Return which curves coincide: each drawn curve, in an order, with the curves that it stands for.
 
@@ -169,7 +167,7 @@ def parameter_texts(target: float | None, level: float | None) -> list[str]:
     return [f"{name}={value:g}" for name, value in (("C", target), ("β", level)) if not pd.isna(value)]
 
 
-def likest(cells: pd.DataFrame, coordinates: Mapping[str, Any], metric: Metric) -> pd.DataFrame:
+def likest(cells: pd.DataFrame, coordinates: Mapping[str, Any], metric: MetricColumn) -> pd.DataFrame:
     """Return cells in an order: first cells that share most of some `coordinates`, and then the best by a metric.
 
     Missing coordinates are equal.

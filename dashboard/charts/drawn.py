@@ -8,6 +8,13 @@ import pandas as pd
 from prmcal.db import charts, pictures
 
 _SQUARE = 290  # pixels; a phone has room for the square and its axis
+_HEIGHT = 340
+_BAND = 0.14
+_LEGEND_COLUMN = 260  # pixels
+_LABEL = 0.07  # the height of a label, as a share of that of the chart
+_POINTS = 100  # percentage points in 1
+_LINE = 18  # pixels
+_MARGIN = 8  # pixels left and right of the intervals
 
 
 def reliability_chart(bins: pd.DataFrame, series: charts.Series, size: int = _SQUARE) -> charts.Layers:
@@ -22,10 +29,6 @@ def reliability_chart(bins: pd.DataFrame, series: charts.Series, size: int = _SQ
     square = pictures.reliability(pictures.points_of(bins), series, shown_legend, tooltip=tooltip)
     around = {"autosize": alt.AutoSizeParams(type="pad"), "padding": {"bottom": 0, "top": 0, "left": 0, "right": 5}}
     return square.properties(width=size, height=size, **around)
-
-
-_LINE = 18  # pixels
-_MARGIN = 8  # pixels left and right of the intervals
 
 
 def interval_chart(
@@ -44,13 +47,6 @@ def interval_chart(
     axis = alt.Axis(labelFontSize=11, labelLimit=300, labelOverlap=False, labelFlush=False)
     points = pictures.forest(base, "label", x, series, shown_legend, by="series", axis=axis, size=45)
     return alt.layer(*([charts.zero_line()] if zero else []), *points).properties(height=alt.Step(_LINE))
-
-
-_HEIGHT = 340
-_BAND = 0.14
-_LEGEND_COLUMN = 260  # pixels
-_LABEL = 0.07  # the height of a label, as a share of that of the chart
-_POINTS = 100  # percentage points in 1
 
 
 def _budgets(column: str, smallest: float, largest: float) -> alt.X:

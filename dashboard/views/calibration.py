@@ -49,7 +49,11 @@ def show(path: Path) -> None:
             _rivals(path, setting, cell["calibrator"])
         _metrics(path, pair)
     with st.expander("Where the numbers come from"):
-        _provenance(detail)
+        st.caption(escaped(" ".join(source_lines(detail.cell, detail.run))))
+        show_jobs(detail.jobs)
+        plugins = {f"{row.kind} {row.name}": row.identity for row in detail.plugins.itertuples()}
+        datasets = {f"{row.name} ({row.split})": row.content_hash for row in detail.datasets.itertuples()}
+        st.json({"plugins": plugins, "content hashes of data sets": datasets}, expanded=False)
     st.caption(f"Cell {escaped(cell['cell_id'])}")
 
 
@@ -100,12 +104,3 @@ def _metrics(path: Path, pair: pd.DataFrame) -> None:
                         "Meaning": [escaped(descriptions[name].description) for name in listed],
                     }
                 )
-
-
-def _provenance(detail: CellDetail) -> None:
-    """Show the jobs and the versions from which a cell was computed."""
-    st.caption(escaped(" ".join(source_lines(detail.cell, detail.run))))
-    show_jobs(detail.jobs)
-    plugins = {f"{row.kind} {row.name}": row.identity for row in detail.plugins.itertuples()}
-    datasets = {f"{row.name} ({row.split})": row.content_hash for row in detail.datasets.itertuples()}
-    st.json({"plugins": plugins, "content hashes of data sets": datasets}, expanded=False)

@@ -16,7 +16,15 @@ from prmcal.dashboard.views.shared import best_first, show_html, show_question
 from prmcal.db import catalog
 from prmcal.db.html.boards import cells_html, competition_html
 from prmcal.db.metrics import SETTING, Leaderboard
-from prmcal.db.overview.competition import KINDS, Competition, Kind, Row, competition, competition_frame, of_calibrators
+from prmcal.db.overview.competition import (
+    KINDS,
+    Competition,
+    Competitor,
+    Kind,
+    competition,
+    competition_frame,
+    of_calibrators,
+)
 from prmcal.db.queries.cells import with_names
 from prmcal.db.text.answer import PLURALS, winner
 from prmcal.db.text.board import Board, web_board
@@ -38,7 +46,10 @@ def show(path: Path) -> None:
             title = widgets.choose_view(list(titles), "rows", resets=["sort", "row", "search"])
             kind = titles.get(title, "calibrator")
         else:
-            tables = _tables(path)
+            present = set(ask(catalog.cells, path)["leaderboard"])
+            tables: dict[str, Leaderboard] = {
+                LEADERBOARDS[name].title: name for name in LEADERBOARDS if name in present
+            }
             table = tables[widgets.choose_view(list(tables), "table", resets=["sort", "row", "columns"])]
         field = st.text_input(
             "Search", placeholder="Search", width=170, label_visibility="collapsed", **bound_text("search")
@@ -98,7 +109,7 @@ def _show_ranking(path: Path, kind: Kind, text: str, answer: Any, download: Any)
             _show_row(path, kind, row)
 
 
-def _arranged(board: Competition, rows: list[Row]) -> list[Row]:
+def _arranged(board: Competition, rows: list[Competitor]) -> list[Competitor]:
     """Return the rows in the order that the address names; those without a value last."""
     key = _sorted_by()
     order = key.removeprefix("-")
@@ -109,7 +120,7 @@ def _arranged(board: Competition, rows: list[Row]) -> list[Row]:
     lower = board.kind in ("prm", "llm") or (order != "mean" and board.kind == "calibrator")
     sign = (1 if lower else -1) * (-1 if key.startswith("-") else 1)
 
-    def sort_key(row: Row) -> tuple[bool, float]:
+    def sort_key(row: Competitor) -> tuple[bool, float]:
         mean = row.mean if order == "mean" else row.cells.get(board.settings[int(order)])
         return (mean is None or mean.value != mean.value, 0.0 if mean is None else sign * mean.value)
 
@@ -124,7 +135,7 @@ def _cell_links(path: Path, page: str) -> Any:
     return lambda cell_id: here.link(page, **names_of[cell_id])
 
 
-def _show_row(path: Path, kind: Kind, row: Row) -> None:
+def _show_row(path: Path, kind: Kind, row: Competitor) -> None:
     """Show the tests of a chosen row, and where to read on."""
     here = context.context_of(path)
     tests = f": {tests_text(row.outcomes)}" if row.outcomes else ""
@@ -136,11 +147,6 @@ def _show_row(path: Path, kind: Kind, row: Row) -> None:
     show_html(
         f'<div class="ov"><p><strong>{escape(row.name)}</strong>{escape(tests)}. {_link(*page)}</p></div>', row.name
     )
-
-
-def _tables(path: Path) -> dict[str, Leaderboard]:
-    present = set(ask(catalog.cells, path)["leaderboard"])
-    return {LEADERBOARDS[name].title: name for name in LEADERBOARDS if name in present}
 
 
 def _show_cells(path: Path, table: Leaderboard, text: str, answer: Any, download: Any) -> None:
@@ -229,7 +235,6 @@ def _cells(path: Path, table: Leaderboard) -> pd.DataFrame:
 
 
 def _link(text: str, address: str) -> str:
-    """Return a link as HTML, which opens in the same tab."""
     return f'<a href="{escape(address)}" target="_self">{escape(text)}</a>'
 
 

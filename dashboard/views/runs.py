@@ -25,20 +25,16 @@ def show(path: Path) -> None:
     summary = ", ".join(f"{integer(counts[name])} {name}" for name in ("done", "failed", "pending") if name in counts)
     answer.markdown(f"**{summary}** of {integer(len(cells))} cells of the grid {escaped(runs.iloc[-1]['grid_name'])}.")
     show_progress(path)
-    _failures(cells)
-    _history(runs)
-    jobs = ask(catalog.jobs, path)
-    with st.expander(f"{integer(len(jobs))} jobs"):
-        show_jobs(jobs)
-        st.caption("Jobs with the same key do the same work.")
-
-
-def _failures(cells: pd.DataFrame) -> None:
     failed = cells[cells["status"] == "failed"].fillna({"reason": "no reason was recorded"})
     if len(failed):
         st.header("Failed")
         reasons = failed.groupby("reason", sort=False)["cell_id"].agg(["size", "first"]).reset_index()
         show_table({"Cells": reasons["size"], "Such as": reasons["first"], "Reason": reasons["reason"]})
+    _history(runs)
+    jobs = ask(catalog.jobs, path)
+    with st.expander(f"{integer(len(jobs))} jobs"):
+        show_jobs(jobs)
+        st.caption("Jobs with the same key do the same work.")
 
 
 def _history(runs: pd.DataFrame) -> None:
@@ -48,7 +44,9 @@ def _history(runs: pd.DataFrame) -> None:
         {
             "Run": latest_first["run_id"],
             "Grid": latest_first["grid_name"],
-            "Started (UTC)": [_moment(start) for start in latest_first["started_at"]],
+            "Started (UTC)": [
+                MISSING if pd.isna(start) else f"{start:%Y-%m-%d %H:%M}" for start in latest_first["started_at"]
+            ],
             "Duration": [_duration(row) for row in latest_first.to_dict("records")],
             "Status": latest_first["status"],
             "prmcal": latest_first["prmcal_version"],
@@ -61,10 +59,6 @@ def _history(runs: pd.DataFrame) -> None:
         st.dataframe(table, hide_index=True)
     with st.expander(f"Grid of the latest run, key {escaped(latest['grid_key'])}"):
         st.code(latest["grid"], language=None)
-
-
-def _moment(moment: Any) -> str:
-    return MISSING if pd.isna(moment) else f"{moment:%Y-%m-%d %H:%M}"
 
 
 def _duration(run: dict[str, Any]) -> str:

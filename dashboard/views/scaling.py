@@ -117,7 +117,6 @@ def _show_equal_cost(setting: _Setting) -> None:
 
 
 def _pool(path: Path, group: dict[str, str]) -> ExactCurves:
-    """Return the curves of a setting with curves."""
     pool = ask(catalog.exact_curves, path, **group)
     assert pool is not None  # the page shows a setting without curves in another way
     return pool
@@ -152,7 +151,6 @@ def _show_budget(setting: _Setting) -> None:
 
 
 def _curves(path: Path, group: dict[str, str], level: float) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return all points of best-of-n + IAS, and of a fixed n."""
     pool = _pool(path, group)
     return curves.adaptive_points(pool, grid_names(path)["calibrator"], level), curves.fixed_points(pool)
 

@@ -14,7 +14,7 @@ from prmcal.dashboard.controls.widgets import REFRESH_SECONDS, ask, bound_severa
 from prmcal.dashboard.formats import escaped, integer, texts
 from prmcal.db import catalog
 from prmcal.db.html.boards import style
-from prmcal.db.metrics import Metric
+from prmcal.db.metrics import MetricColumn
 from prmcal.db.queries.runs import progress
 from prmcal.db.reader import fingerprint
 from prmcal.db.run_folder import LOG_FILE, finished_artifacts, is_running, workers_folder
@@ -26,6 +26,10 @@ _JOB_COLUMNS = (
     *("kind", "llm", "prm", "calibrator", "dataset", "split", "job_key", "status", "shards"),
     *("seconds", "tokens"),
 )
+_DRAWN = 2
+"""The number of calibrators that are drawn beside the baseline unless the reader chooses others."""
+# The background of the page's theme under the name that the style uses.
+_COLOURS = ".ov { --ov-page: var(--st-background-color); }"
 
 
 def show_question(question: str) -> DeltaGenerator:
@@ -38,10 +42,6 @@ def show_table(columns: Mapping[str, Sequence[str] | pd.Series]) -> None:
     """Show columns by their titles: lists of Markdown, and columns of data as they are."""
     cells = {title: texts(values) if isinstance(values, pd.Series) else values for title, values in columns.items()}
     st.table(pd.DataFrame(cells), border="horizontal", hide_index=True)
-
-
-# The background of the page's theme under the name that the style uses.
-_COLOURS = ".ov { --ov-page: var(--st-background-color); }"
 
 
 def show_html(html: str, key: str = "shown") -> None:
@@ -59,10 +59,6 @@ def _component() -> Any:
     return st.components.v2.component("prmcal_html", html='<div class="shown"></div>', css=css, js=script)
 
 
-_DRAWN = 2
-"""The number of calibrators that are drawn beside the baseline unless the reader chooses others."""
-
-
 def choose_drawn(path: Path, ranked: Sequence[str], more: Sequence[str] = ()) -> list[str]:
     """Let the reader choose what is drawn: by default the best of the ranked calibrators and the baseline."""
     always = [*ask(catalog.with_role, path, role="baseline"), *context_of(path).choice.values()]
@@ -72,7 +68,7 @@ def choose_drawn(path: Path, ranked: Sequence[str], more: Sequence[str] = ()) ->
         return st.multiselect("Drawn", names, **bound_several("drawn", names, default)) or default
 
 
-def best_first(cells: pd.DataFrame, metric: Metric | None) -> pd.DataFrame:
+def best_first(cells: pd.DataFrame, metric: MetricColumn | None) -> pd.DataFrame:
     """Return cells in the order of the grid's settings, and each setting with the best by a metric first."""
     # A vote has no PRM, and competes with all.
     kinds = ["dataset", "llm", *(["prm"] if cells["strategy"].isna().all() else [])]

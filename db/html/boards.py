@@ -6,7 +6,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from prmcal.db.overview.competition import CellEstimate, Competition, Row
+from prmcal.db.overview.competition import CellEstimate, Competition, Competitor
 from prmcal.db.overview.types import League, Overview
 from prmcal.db.text import answer, overview
 from prmcal.db.text.board import Board
@@ -59,7 +59,7 @@ def ranking_html(ranked: Overview, board: Competition, link: Link) -> str:
 
 def competition_html(
     board: Competition,
-    rows: Sequence[Row],
+    rows: Sequence[Competitor],
     *,
     cell: Link,
     row: Link,
@@ -148,7 +148,7 @@ def _split_interval(text: str) -> Any:
     return Markup('{}<span class="ov-ends">[{}</span>').format(value, ends) if bracket else text
 
 
-def _axis(board: Competition, rows: Sequence[Row]) -> tuple[float, float, list[dict[str, str]]]:
+def _axis(board: Competition, rows: Sequence[Competitor]) -> tuple[float, float, list[dict[str, str]]]:
     """Return the ends of the common axis of intervals, which has 0, and its ticks: their positions and texts."""
     means = [row.mean for row in rows if row.mean is not None]
     low = max(_LOWEST, min([0.0, *(mean.low for mean in means if mean.low == mean.low)]))
@@ -165,7 +165,7 @@ def _percent(value: float, low: float, high: float) -> str:
     return f"{2 + 96 * share:.2f}%"
 
 
-def _lines(board: Competition, rows: Sequence[Row], link: Link) -> list[dict[str, Any]]:
+def _lines(board: Competition, rows: Sequence[Competitor], link: Link) -> list[dict[str, Any]]:
     """Return the values of each row for a template."""
     low, high, _ = _axis(board, rows)
     leaders, lines = board.leaders, []

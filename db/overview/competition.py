@@ -41,7 +41,7 @@ class CellEstimate(Estimate):
 
 
 @dataclass(frozen=True)
-class Row:
+class Competitor:
     """A competitor over all settings."""
 
     name: str
@@ -65,15 +65,15 @@ class Competition:
     """The kinds of the names of a setting."""
     settings: tuple[tuple[str, ...], ...]
     """The names of each setting, in the order of the grid."""
-    rows: tuple[Row, ...]
+    rows: tuple[Competitor, ...]
     """The best first."""
-    reference: Row | None
+    reference: Competitor | None
     """The uncalibrated scores, the reference of the others; None if the rows are no calibrators."""
     scores: str | None = None
     """The calibrator whose scores PRMs or LLMs compete with."""
 
     @property
-    def leaders(self) -> tuple[Row, ...]:
+    def leaders(self) -> tuple[Competitor, ...]:
         """The rows that may each be the best. A single one is clearly the best."""
         rows = self.rows if self.reference is None else (*self.rows, self.reference)
         return tuple(row for row in rows if row.rank is not None and row.rank.rank_low == 1)
@@ -95,13 +95,13 @@ def of_calibrators(ranked: Overview, names: Sequence[str] | None = None) -> Comp
     """Return the leaderboard of the calibrators, or of those with these `names`, from their ranking."""
     cells = _cells(ranked.cells, "calibrator", SETTING)
     rows = [
-        Row(row.calibrator, row, row.brier_reduction, row.outcomes, cells.get(row.calibrator, {}))
+        Competitor(row.calibrator, row, row.brier_reduction, row.outcomes, cells.get(row.calibrator, {}))
         for row in ranked.ranking
         if names is None or row.calibrator in (*names, ranked.baseline)
     ]
     ranked_names = {row.name for row in rows}
     # A calibrator of which nothing was measured yet, or without a rival.
-    rows += [Row(name, None, None, None, cells[name]) for name in cells if not (names or name in ranked_names)]
+    rows += [Competitor(name, None, None, None, cells[name]) for name in cells if not (names or name in ranked_names)]
     reference = next((row for row in rows if row.name == ranked.baseline), None)
     rivals = tuple(row for row in rows if row is not reference)
     return Competition("calibrator", tuple(SETTING), _settings(ranked.cells, SETTING), rivals, reference)
@@ -136,7 +136,7 @@ def _models(source: Source, kind: Kind, names: Names) -> Competition:
     with_values["ratio"] = with_values["value"] / with_values.groupby(kinds)["value"].transform("mean")
     by_name = _cells(with_values, kind, kinds)
     ordered = [*ranks, *(name for name in by_name if name not in ranks)]
-    rows = tuple(Row(name, ranks.get(name), means.get(name), None, by_name.get(name, {})) for name in ordered)
+    rows = tuple(Competitor(name, ranks.get(name), means.get(name), None, by_name.get(name, {})) for name in ordered)
     return Competition(kind, tuple(kinds), _settings(cells, kinds), rows, None, scores)
 
 
@@ -155,7 +155,7 @@ def _strategies(source: Source, names: Names) -> Competition:
     for row in ranked.rows:
         entry = row.entry
         key = (entry.strategy, entry.calibrator, "" if entry.level is None else f"{entry.level:g}")
-        rows.append(Row(f"{entry.name}{levels[entry]}", row.rank, row.gain, row.outcomes, by_entry.get(key, {})))
+        rows.append(Competitor(f"{entry.name}{levels[entry]}", row.rank, row.gain, row.outcomes, by_entry.get(key, {})))
     return Competition("strategy", tuple(SETTING), _settings(cells, SETTING), tuple(rows), None)
 
 
@@ -168,7 +168,6 @@ def _names(row: Mapping[Any, Any], kinds: Sequence[str]) -> tuple[str, ...]:
 
 
 def _cells(cells: pd.DataFrame, name: str, kinds: Sequence[str]) -> dict[Any, dict[tuple[str, ...], CellEstimate]]:
-    """Return the cells of each row by setting."""
     numbers = ("value", "low", "high", "ratio")
     by_name: dict[Any, dict[tuple[str, ...], CellEstimate]] = {}
     for row in cells.to_dict("records"):

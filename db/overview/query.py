@@ -18,6 +18,9 @@ from prmcal.db.statistics.paired import standings
 from prmcal.db.tables import LAST_WRITTEN, Cell, Job, LeaguePoint, Run
 
 _FIRST_COLUMNS = ("calibrator", "rank", "rank_low", "rank_high", "mean_rank", "settings", "lowest")
+_AT = {accuracy_at_name(budget): budget for budget in LEAGUE_BUDGETS}
+_BY_QUESTION = ("area", "area_gain", *_AT)
+_RANKING = "area"
 
 
 def overview(source: Source, **names: Unpack[SettingNames]) -> types.Overview:
@@ -34,7 +37,9 @@ def overview(source: Source, **names: Unpack[SettingNames]) -> types.Overview:
         results = reading.results(connection, finished_cells, [RANKING_METRIC, *OTHER_METRICS])
         values = _ranking_values(connection, finished_cells)
         tests = reading.tests_between(connection, finished_cells, RANKING_METRIC, "calibrator")
-        target, gains = reading.read_gains(connection, _scaling_settings(cells))
+        scaling = cells.loc[cells["leaderboard"] == "scaling", SETTING].drop_duplicates()
+        with_calibration = scaling.merge(calibration[SETTING].drop_duplicates(), on=SETTING)
+        target, gains = reading.read_gains(connection, with_calibration)
         citations = reading.citations(connection, "calibrator")
         fits = _fit_seconds(connection, names)
         questions = reading.tested_questions(connection, calibration)
@@ -99,12 +104,6 @@ def _cells(connection: sa.Connection) -> pd.DataFrame:
     return frame(connection, numbered_cells("leaderboard", *SETTING, "calibrator", "status"))
 
 
-def _scaling_settings(cells: pd.DataFrame) -> pd.DataFrame:
-    """Return the settings on the scaling leaderboard whose data set, LLM and PRM have calibration cells."""
-    calibration = cells.loc[cells["leaderboard"] == "calibration", SETTING].drop_duplicates()
-    return cells.loc[cells["leaderboard"] == "scaling", SETTING].drop_duplicates().merge(calibration, on=SETTING)
-
-
 def _of_settings(results: pd.DataFrame, cells: pd.DataFrame) -> pd.DataFrame:
     return results.merge(cells[[*SETTING, "calibrator"]].drop_duplicates(), on=[*SETTING, "calibrator"])
 
@@ -151,11 +150,6 @@ def _row(standing: types.Standing) -> dict[str, Any]:
     values |= {f"ias_{ias_name}": getattr(standing.gain, ias_name, None) or UNKNOWN for ias_name in ias_names}
     seconds = math.nan if standing.fit_seconds is None else standing.fit_seconds
     return types.flat({**values, "fit_seconds": seconds, "citation": standing.citation})
-
-
-_AT = {accuracy_at_name(budget): budget for budget in LEAGUE_BUDGETS}
-_BY_QUESTION = ("area", "area_gain", *_AT)
-_RANKING = "area"
 
 
 def league(source: Source, **names: Unpack[Names]) -> types.League:
@@ -251,14 +245,11 @@ def league_points(source: Source, dataset: str, llm: str, prm: str) -> pd.DataFr
     (``samples_low`` and so on), order_error and questions.
     """
     columns = [column for column in LeaguePoint.__table__.columns if column.name != "cell_id"]
-    query = (
-        sa.select(*Cell.columns("cell_id", "strategy", "calibrator", "level"), *columns)
-        .join(LeaguePoint, LeaguePoint.cell_id == Cell.cell_id)
-        .where(Cell.leaderboard == "league", Cell.status == "done")
-        .where(Cell.dataset == dataset, Cell.llm == llm, Cell.prm == prm)
-        .order_by(Cell.cell_id, LeaguePoint.point)
-    )
-    return frame(source, query)
+    query = sa.select(*Cell.columns("cell_id", "strategy", "calibrator", "level"), *columns)
+    query = query.join(LeaguePoint, LeaguePoint.cell_id == Cell.cell_id)
+    query = query.where(Cell.leaderboard == "league", Cell.status == "done")
+    query = query.where(Cell.dataset == dataset, Cell.llm == llm, Cell.prm == prm)
+    return frame(source, query.order_by(Cell.cell_id, LeaguePoint.point))
 
 
 def _league_cells(connection: sa.Connection, names: Mapping[str, Any]) -> tuple[pd.DataFrame, list[types.Entry]]:

@@ -22,6 +22,11 @@ from prmcal.db.statistics.intervals import (
 )
 from prmcal.resamples import weighted_totals
 
+RESAMPLES = Bootstrap(replicates=1000, seed=0)
+"""The resamples of the questions of a data set."""
+_TAIL = 0.025
+_DEPENDENT = 2**0.5
+
 
 def mean_over_settings(values: pd.DataFrame, rule: IntervalRule) -> Estimate:
     """Return the mean over settings of the mean over questions.
@@ -185,11 +190,6 @@ def _combined(dataset_means: Sequence[tuple[int, float, float, float]]) -> Estim
     return Estimate(value, value - below**0.5, value + above**0.5)
 
 
-RESAMPLES = Bootstrap(replicates=1000, seed=0)
-"""The resamples of the questions of a data set."""
-_TAIL = 0.025
-
-
 def rank_by_means(values: pd.DataFrame, competitor: str) -> dict[Any, Rank]:
     """Rank competitors by the mean of their ranks at single settings.
 
@@ -290,9 +290,6 @@ def _means_settings(of_dataset: pd.DataFrame, competitor: str) -> list[tuple[lis
 
 def _ranks(values: Floats, method: Literal["average", "min"]) -> Floats:
     return np.asarray(pd.DataFrame(values).rank(axis=1, method=method), dtype=np.float64)
-
-
-_DEPENDENT = 2**0.5
 
 
 def saving(rivals: Sequence[FixedRivals], rules: Sequence[int], entries: Sequence[Entry]) -> Saving | None:

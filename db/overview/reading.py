@@ -148,12 +148,9 @@ def read_gains(connection: sa.Connection, settings: pd.DataFrame) -> tuple[float
 
 
 def _cells(connection: sa.Connection, role: Role, settings: pd.DataFrame) -> pd.DataFrame:
-    query = (
-        sa.select(*Cell.columns("cell_id", *SETTING, "calibrator", "target", "level"))
-        .where(Cell.leaderboard == "scaling", Cell.status == "done")
-        .where(Cell.strategy.in_(with_role(connection, role)))
-        .order_by(Cell.cell_id)
-    )
+    query = sa.select(*Cell.columns("cell_id", *SETTING, "calibrator", "target", "level")).order_by(Cell.cell_id)
+    query = query.where(Cell.leaderboard == "scaling", Cell.status == "done")
+    query = query.where(Cell.strategy.in_(with_role(connection, role)))
     return frame(connection, query).merge(settings[SETTING].drop_duplicates(), on=SETTING)
 
 

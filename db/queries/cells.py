@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, get_args
 
 import sqlalchemy as sa
 
-from prmcal.db.metrics import Leaderboard, Metric, Metrics, cell_number
+from prmcal.db.metrics import Leaderboard, MetricColumn, Metrics, cell_number
 from prmcal.db.reader import Source, connection_of, frame
 from prmcal.db.tables import Cell, Dataset, DescribedMetric, Job, JobInput, Plugin, Question, Result, Run, Trajectory
 from prmcal.errors import UnknownCellError
@@ -143,7 +143,7 @@ def metrics(source: Source) -> Metrics:
     columns = DescribedMetric.columns("name", "title", "leaderboard", "better", "description")
     with connection_of(source) as connection:
         rows = connection.execute(sa.select(*columns).order_by(DescribedMetric.position))
-        return Metrics(Metric(*row) for row in rows)
+        return Metrics(MetricColumn(*row) for row in rows)
 
 
 Role = Literal["baseline", "reference", "recomputed", "full budget", "fixed", "one sample", "vote"]
@@ -211,15 +211,12 @@ def cell(source: Source, cell_id: str, *, samples: int = 3) -> CellDetail:
         its_datasets = sa.tuple_(Dataset.name, Dataset.split).in_(
             list(jobs[["dataset", "split"]].dropna().drop_duplicates().itertuples(index=False, name=None))
         )
+        results = sa.select(Result).where(Result.cell_id == cell_id)
+        results = results.order_by(Result.metric, Result.question_level.nulls_first())
         return CellDetail(
             cell=row,
             run=None if run is None else dict(run),
-            results=frame(
-                connection,
-                sa.select(Result)
-                .where(Result.cell_id == cell_id)
-                .order_by(Result.metric, Result.question_level.nulls_first()),
-            ).drop(columns="cell_id"),
+            results=frame(connection, results).drop(columns="cell_id"),
             jobs=jobs,
             plugins=frame(connection, sa.select(Plugin).where(its_plugins).order_by(Plugin.kind, Plugin.name)),
             datasets=frame(connection, sa.select(Dataset).where(its_datasets).order_by(Dataset.name, Dataset.split)),
@@ -266,17 +263,10 @@ def of_job(question_id: Any) -> sa.ColumnElement[bool]:
 
 def sampled(job_keys: Sequence[str]) -> sa.Select[*tuple[Any, ...]]:
     """Select the trajectories of some jobs with their questions, ordered by question and index."""
-    return (
-        sa.select(
-            Trajectory.question_id,
-            Question.text.label("question"),
-            Question.answer.label("reference"),
-            Question.level.label("question_level"),
-            *Trajectory.columns("trajectory", "text", "steps", "tokens", "finish_reason"),
-            *Trajectory.columns("answer", "verdict", "correct"),
-        )
-        .join(Job, Job.job_key == Trajectory.job_key)
-        .outerjoin(Question, of_job(Trajectory.question_id))
-        .where(Trajectory.job_key.in_(job_keys))
-        .order_by(Trajectory.question_id, Trajectory.trajectory, Trajectory.job_key)
-    )
+    labels = {"question": Question.text, "reference": Question.answer, "question_level": Question.level}
+    of_questions = [column.label(name) for name, column in labels.items()]
+    columns = ("trajectory", "text", "steps", "tokens", "finish_reason", "answer", "verdict", "correct")
+    rows = sa.select(Trajectory.question_id, *of_questions, *Trajectory.columns(*columns))
+    rows = rows.join(Job, Job.job_key == Trajectory.job_key).outerjoin(Question, of_job(Trajectory.question_id))
+    rows = rows.where(Trajectory.job_key.in_(job_keys))
+    return rows.order_by(Trajectory.question_id, Trajectory.trajectory, Trajectory.job_key)

@@ -153,13 +153,8 @@ def exact_curves(source: Source, dataset: str, llm: str, prm: str) -> ExactCurve
 
 def _bare_rewards(of_setting: tuple[sa.ColumnElement[bool], ...]) -> sa.Select[tuple[str, float, str, float]]:
     """Select calibrator, level, question_id and reward at step 0, which all trajectories of a question share."""
-    keys = (
-        sa.select(Job.calibrator, JobInput.input_key)
-        .join(JobInput, JobInput.job_key == Job.job_key)
-        .where(*of_setting, Job.calibrator.is_not(None))
-        .distinct()
-        .subquery()
-    )
+    read_by = sa.select(Job.calibrator, JobInput.input_key).join(JobInput, JobInput.job_key == Job.job_key)
+    keys = read_by.where(*of_setting, Job.calibrator.is_not(None)).distinct().subquery()
     reward = sa.func.min(CalibratedReward.reward).label("reward")
     columns = (keys.c.calibrator, CalibratedReward.level, CalibratedReward.question_id)
     rewards = sa.select(*columns, reward).join(keys, keys.c.input_key == CalibratedReward.job_key)

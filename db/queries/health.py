@@ -3,12 +3,13 @@
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, Unpack
+from typing import Any, Literal, Unpack
 
+import pandas as pd
 import sqlalchemy as sa
 from sqlalchemy.orm import aliased
 
-from prmcal.db.queries.cells import Names, Role, with_role
+from prmcal.db.queries.cells import Names, Role, of_job, with_role
 from prmcal.db.queries.runs import graded_jobs, is_graded_for
 from prmcal.db.reader import Source, connection_of, frame
 from prmcal.db.statistics.intervals import bounded_interval
@@ -24,9 +25,6 @@ from prmcal.db.tables import (
     Trajectory,
     Verdict,
 )
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 Severity = Literal["misleading", "notable", "fine"]
 """The weight of a check. After a misleading one, no number of the run is worth a headline."""
@@ -54,14 +52,8 @@ _DATA = ("dataset", "split", "llm")
 
 def check_health(connection: sa.Connection) -> list[HealthCheck]:
     """Check the data of a database, and return the rows to store."""
-    return [
-        *_solutions(connection),
-        *_ways(connection),
-        *_graders(connection),
-        *_questions(connection),
-        *_rewards(connection),
-        *_choices(connection),
-    ]
+    checks = (_solutions, _ways, _graders, _questions, _rewards, _choices)
+    return [row for check in checks for row in check(connection)]
 
 
 def health(source: Source, *, all_checks: bool = False, **names: Unpack[Names]) -> tuple[HealthCheck, ...]:
@@ -117,11 +109,8 @@ def _solutions(connection: sa.Connection) -> Iterator[HealthCheck]:
 def _ways(connection: sa.Connection) -> Iterator[HealthCheck]:
     """Count the answers that were found in each way."""
     data_columns = Job.columns(*_DATA)
-    counts = (
-        sa.select(*data_columns, Trajectory.found_by, sa.func.count().label("count"))
-        .join(Job, Job.job_key == Trajectory.job_key)
-        .group_by(*data_columns, Trajectory.found_by)
-    )
+    counts = sa.select(*data_columns, Trajectory.found_by, sa.func.count().label("count"))
+    counts = counts.join(Job, Job.job_key == Trajectory.job_key).group_by(*data_columns, Trajectory.found_by)
     columns = counts.subquery().c
     total = sa.func.sum(columns["count"]).over(partition_by=[columns[name] for name in _DATA]).label("total")
     for *data, way, count, solutions in connection.execute(sa.select(*columns, total).order_by(*columns)):
@@ -133,41 +122,23 @@ def _ways(connection: sa.Connection) -> Iterator[HealthCheck]:
 def _graders(connection: sa.Connection) -> Iterator[HealthCheck]:
     """Count on how many answers each other grader differs from the first one, and show some of them."""
     grader = Job.parameters["grader"]["name"].as_string().label("grader")
-    same_question = sa.and_(
-        Question.dataset == Job.dataset, Question.split == Job.split, Question.question_id == Verdict.question_id
-    )
-    query = (
-        sa.select(*Job.columns(*_DATA), grader, Verdict.agrees, Verdict.answer, Question.answer.label("reference"))
-        .select_from(Verdict)
-        .join(Job, Job.job_key == Verdict.job_key)
-        .join(Question, same_question)
-        .order_by(Verdict.question_id, Verdict.trajectory)
-    )
-    for (dataset, split, llm, name), rows in frame(connection, query).groupby([*_DATA, "grader"]):
+    columns = (*Job.columns(*_DATA), grader, Verdict.agrees, Verdict.answer, Question.answer.label("reference"))
+    query = sa.select(*columns).select_from(Verdict).join(Job, Job.job_key == Verdict.job_key)
+    query = query.join(Question, of_job(Verdict.question_id)).order_by(Verdict.question_id, Verdict.trajectory)
+    for (*data, name), rows in frame(connection, query).groupby([*_DATA, "grader"]):
         disagreements = rows[~rows["agrees"].astype(bool)]
         pairs = disagreements.drop_duplicates(["answer", "reference"]).head(_EXAMPLES)
-        yield HealthCheck(
-            check=GRADER + str(name),
-            dataset=dataset,
-            split=split,
-            llm=llm,
-            count=len(disagreements),
-            total=len(rows),
-            severity="notable",
-            examples=json.dumps([f"{pair.answer} for {pair.reference}" for pair in pairs.itertuples()]),
-        )
+        subset = {"check": GRADER + str(name), **dict(zip(_DATA, data, strict=True)), "severity": "notable"}
+        examples = json.dumps([f"{pair.answer} for {pair.reference}" for pair in pairs.itertuples()])
+        yield HealthCheck(**subset, count=len(disagreements), total=len(rows), examples=examples)
 
 
 def _examples(connection: sa.Connection, subset: dict[str, str], check: str) -> list[str]:
     column = Trajectory.text if check == "unread" else Trajectory.answer
-    query = (
-        sa.select(column)
-        .join(Job, Job.job_key == Trajectory.job_key)
-        .where(*(getattr(Job, name) == value for name, value in subset.items()))
-        .where(Trajectory.verdict == {"unread": "unparsed"}.get(check, check), column.is_not(None))
-        .order_by(Trajectory.question_id, Trajectory.trajectory)
-        .limit(_LOOKED_AT)
-    )
+    of_subset = (getattr(Job, name) == value for name, value in subset.items())
+    query = sa.select(column).join(Job, Job.job_key == Trajectory.job_key).where(*of_subset, column.is_not(None))
+    query = query.where(Trajectory.verdict == {"unread": "unparsed"}.get(check, check))
+    query = query.order_by(Trajectory.question_id, Trajectory.trajectory).limit(_LOOKED_AT)
     ends = (str(text).rstrip().rpartition("\n")[2].strip() for text in connection.execute(query).scalars())
     different = list(dict.fromkeys(ends))[:_EXAMPLES]
     return [end if len(end) <= _EXAMPLE_CHARACTERS else f"...{end[-_EXAMPLE_CHARACTERS:]}" for end in different]
@@ -208,39 +179,25 @@ def _rewards(connection: sa.Connection) -> Iterator[HealthCheck]:
     """Check the rewards of whole solutions and of bare questions, for each data set, LLM and PRM of the test split."""
     score, graded = aliased(Job), graded_jobs()
     group = [score.dataset, score.split, score.llm, score.prm, Reward.job_key, Reward.question_id]
-    query = (
-        sa.select(
-            *group,
-            sa.func.max(Reward.reward).filter(Reward.step == Trajectory.steps).label("reward"),
-            (sa.func.count(Reward.reward).filter(Reward.step == 0) > 0).label("bare"),
-            Trajectory.correct,
-        )
-        .join(score, score.job_key == Reward.job_key)
-        .join(JobInput, JobInput.job_key == score.job_key)
-        .join(graded, is_graded_for(graded, JobInput.input_key, score))
-        .join(
-            Trajectory,
-            sa.and_(
-                Trajectory.job_key == graded.c.graded,
-                Trajectory.question_id == Reward.question_id,
-                Trajectory.trajectory == Reward.trajectory,
-            ),
-        )
-        .where(score.kind == "score", score.split == "test")
-        .group_by(*group, Reward.trajectory, Trajectory.correct)
-    )
-    solutions = frame(connection, query)
+    reward = sa.func.max(Reward.reward).filter(Reward.step == Trajectory.steps).label("reward")
+    bare_is_scored = (sa.func.count(Reward.reward).filter(Reward.step == 0) > 0).label("bare")
+    same = (Trajectory.question_id == Reward.question_id, Trajectory.trajectory == Reward.trajectory)
+    query = sa.select(*group, reward, bare_is_scored, Trajectory.correct).join(score, score.job_key == Reward.job_key)
+    query = query.join(JobInput, JobInput.job_key == score.job_key)
+    query = query.join(graded, is_graded_for(graded, JobInput.input_key, score))
+    query = query.join(Trajectory, sa.and_(Trajectory.job_key == graded.c.graded, *same))
+    query = query.where(score.kind == "score", score.split == "test")
+    solutions = frame(connection, query.group_by(*group, Reward.trajectory, Trajectory.correct))
     for names, of_prm in solutions.groupby([*_DATA, "prm"], sort=True):
         dataset, split, llm, prm = map(str, names)
         subset: dict[str, Any] = {"dataset": dataset, "split": split, "llm": llm, "prm": prm}
         questions = of_prm.groupby(["job_key", "question_id"])
         total = questions.ngroups
         bare = total - int(questions["bare"].any().sum())
-        yield HealthCheck(
-            check="no bare question", **subset, count=bare, total=total, severity="notable" if bare else "fine"
-        )
+        severity: Severity = "notable" if bare else "fine"
+        yield HealthCheck(check="no bare question", **subset, count=bare, total=total, severity=severity)
         constant = int((questions["reward"].nunique() <= 1).sum())
-        severity: Severity = "notable" if constant > total / 2 else "fine"
+        severity = "notable" if constant > total / 2 else "fine"
         several = bool((questions.size() > 1).any())
         if several:
             severity = "misleading" if constant == total else severity
@@ -249,19 +206,11 @@ def _rewards(connection: sa.Connection) -> Iterator[HealthCheck]:
         if len(areas):
             low, high = (float(end) for end in bounded_interval(areas.to_numpy()))
             severity = "misleading" if high < 0.5 else "notable" if low <= 0.5 else "fine"
-            yield HealthCheck(
-                check="ranking",
-                **subset,
-                count=len(areas),
-                total=total,
-                value=float(areas.mean()),
-                low=low,
-                high=high,
-                severity=severity,
-            )
+            measured = {"value": float(areas.mean()), "low": low, "high": high, "severity": severity}
+            yield HealthCheck(check="ranking", **subset, count=len(areas), total=total, **measured)
 
 
-def areas_within(solutions: "pd.DataFrame") -> "pd.Series":
+def areas_within(solutions: pd.DataFrame) -> pd.Series:
     """Return the area under the curve of each question that has right and wrong solutions.
 
     It is the chance that a right solution has a higher reward than a wrong one. Equal rewards count one half.
@@ -279,21 +228,12 @@ def areas_within(solutions: "pd.DataFrame") -> "pd.Series":
 
 def _choices(connection: sa.Connection) -> Iterator[HealthCheck]:
     """Compare each PRM's best-of-N (with the largest N) with one sample and with a plain vote, paired by question."""
-    query = (
-        sa.select(
-            *(Cell.strategy, Cell.dataset, Cell.llm, Cell.prm),
-            *(Plugin.arguments, QuestionResult.question_id, QuestionResult.value),
-        )
-        .join(Plugin, sa.and_(Plugin.kind == "strategy", Plugin.name == Cell.strategy))
-        .join(QuestionResult, QuestionResult.cell_id == Cell.cell_id)
-        .where(
-            Cell.leaderboard == "scaling",
-            Cell.status == "done",
-            Cell.calibrator.is_(None),
-            QuestionResult.metric == "accuracy",
-        )
-    )
-    values = frame(connection, query)
+    columns = (*Cell.columns("strategy", "dataset", "llm", "prm"), Plugin.arguments)
+    query = sa.select(*columns, *QuestionResult.columns("question_id", "value"))
+    query = query.join(Plugin, sa.and_(Plugin.kind == "strategy", Plugin.name == Cell.strategy))
+    query = query.join(QuestionResult, QuestionResult.cell_id == Cell.cell_id)
+    query = query.where(Cell.leaderboard == "scaling", Cell.status == "done", Cell.calibrator.is_(None))
+    values = frame(connection, query.where(QuestionResult.metric == "accuracy"))
     question_keys = ["dataset", "llm", "question_id"]
     best = values[values["strategy"].isin(with_role(connection, "full budget"))]
     # Without the argument, N is the number of all samples.
@@ -307,14 +247,11 @@ def _choices(connection: sa.Connection) -> Iterator[HealthCheck]:
         for names, of_prm in joined.groupby(["dataset", "llm", "prm"], sort=True):
             low, high = (float(end) for end in bounded_interval(of_prm["difference"].to_numpy(), -1.0, 1.0))
             worse = high < 0 if check == "best-of-N" else low > 0
-            yield HealthCheck(
-                check=check,
-                split="test",
+            subset = {
+                "check": check,
+                "split": "test",
                 **dict(zip(("dataset", "llm", "prm"), map(str, names), strict=True)),
-                count=len(of_prm),
-                total=len(of_prm),
-                value=float(of_prm["difference"].mean()),
-                low=low,
-                high=high,
-                severity="notable" if worse else "fine",
-            )
+            }
+            measured = {"value": float(of_prm["difference"].mean()), "low": low, "high": high}
+            severity: Severity = "notable" if worse else "fine"
+            yield HealthCheck(**subset, count=len(of_prm), total=len(of_prm), **measured, severity=severity)

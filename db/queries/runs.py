@@ -87,25 +87,14 @@ def jobs_of(connection: sa.Connection, cell_id: str) -> CellJobs:
     below = input_jobs(connection, calibrated, success)
     imported = read_by_cell.get("imported", "")
     split = connection.scalar(sa.select(Job.split).where(Job.job_key == row["job_key"]))
-    return CellJobs(
-        cell=row,
-        dataset=row["dataset"],
-        split=split or "",
-        graded=below.get("graded", imported),
-        success=success or imported,
-        score=below.get("score", ""),
-        calibrated=calibrated,
-    )
+    graded, score = below.get("graded", imported), below.get("score", "")
+    return CellJobs(row, row["dataset"], split or "", graded, success or imported, score, calibrated)
 
 
 def input_jobs(connection: sa.Connection, *keys: str) -> dict[str, str]:
     """Return the keys of the jobs that some jobs read, by kind."""
-    query = (
-        sa.select(Job.kind, Job.job_key)
-        .join(JobInput, JobInput.input_key == Job.job_key)
-        .where(JobInput.job_key.in_(keys))
-    )
-    return {row.kind: row.job_key for row in connection.execute(query)}
+    jobs = sa.select(Job.kind, Job.job_key).join(JobInput, JobInput.input_key == Job.job_key)
+    return {row.kind: row.job_key for row in connection.execute(jobs.where(JobInput.job_key.in_(keys)))}
 
 
 def graded_jobs() -> sa.Subquery:
@@ -114,11 +103,8 @@ def graded_jobs() -> sa.Subquery:
     For imported data, both are the same job.
     """
     labels = (Job.dataset, Job.split, Job.llm)
-    graded = (
-        sa.select(JobInput.input_key.label("texts"), Job.job_key.label("graded"), *labels)
-        .join(Job, Job.job_key == JobInput.job_key)
-        .where(Job.kind == "graded")
-    )
+    graded = sa.select(JobInput.input_key.label("texts"), Job.job_key.label("graded"), *labels)
+    graded = graded.join(Job, Job.job_key == JobInput.job_key).where(Job.kind == "graded")
     imported = sa.select(Job.job_key.label("texts"), Job.job_key.label("graded"), *labels)
     return sa.union_all(graded, imported.where(Job.kind == "imported")).subquery()
 
@@ -133,13 +119,7 @@ def _calibration_cell(connection: sa.Connection, row: dict[str, Any]) -> dict[st
         return row
     same_names = [getattr(Cell, kind) == row[kind] for kind in ("prm", "calibrator") if row[kind] is not None]
     numbers = cell_numbers()
-    query = (
-        sa.select(Cell.__table__)
-        .join(numbers, numbers.c.cell_id == Cell.cell_id)
-        .where(Cell.leaderboard == "calibration", Cell.llm == row["llm"], Cell.dataset == row["dataset"])
-        .where(*same_names)
-        .order_by(numbers.c.number)
-        .limit(1)
-    )
-    calibration_cell = connection.execute(query).mappings().one_or_none()
+    same_names += [Cell.leaderboard == "calibration", Cell.llm == row["llm"], Cell.dataset == row["dataset"]]
+    query = sa.select(Cell.__table__).join(numbers, numbers.c.cell_id == Cell.cell_id).where(*same_names)
+    calibration_cell = connection.execute(query.order_by(numbers.c.number).limit(1)).mappings().one_or_none()
     return row if calibration_cell is None else dict(calibration_cell)

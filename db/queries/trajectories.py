@@ -41,16 +41,10 @@ def success_counts(job_keys: Sequence[str]) -> sa.Select[tuple[str, int, int, in
     for each shard with follow-ups of it.
     """
     prefix = (SuccessCount.question_id, SuccessCount.trajectory, SuccessCount.step)
-    return (
-        sa.select(
-            *prefix,
-            sa.cast(sa.func.sum(SuccessCount.successes), sa.Integer).label("successes"),
-            sa.cast(sa.func.sum(SuccessCount.follow_ups), sa.Integer).label("follow_ups"),
-            sa.func.bool_or(SuccessCount.terminal).label("terminal"),
-        )
-        .where(SuccessCount.job_key.in_(job_keys))
-        .group_by(*prefix)
-    )
+    successes = sa.cast(sa.func.sum(SuccessCount.successes), sa.Integer).label("successes")
+    follow_ups = sa.cast(sa.func.sum(SuccessCount.follow_ups), sa.Integer).label("follow_ups")
+    counts = sa.select(*prefix, successes, follow_ups, sa.func.bool_or(SuccessCount.terminal).label("terminal"))
+    return counts.where(SuccessCount.job_key.in_(job_keys)).group_by(*prefix)
 
 
 def _column(table: Any, name: str) -> Any:
@@ -130,24 +124,15 @@ def prefixes(source: Source, cell_id: str, question_id: str) -> pd.DataFrame:
     with connection_of(source) as connection:
         jobs = jobs_of(connection, cell_id)
         counts = success_counts([jobs.success]).where(SuccessCount.question_id == question_id).subquery()
-        calibrated = (
-            sa.select(CalibratedReward)
-            .where(CalibratedReward.job_key == jobs.calibrated, CalibratedReward.question_id == question_id)
-            .subquery()
-        )
-        query = (
-            sa.select(
-                *Reward.columns("trajectory", "step", "logit", "reward", "over_long"),
-                *(counts.c[name] for name in ("successes", "follow_ups", "terminal")),
-                calibrated.c.level,
-                calibrated.c.reward.label("calibrated_reward"),
-            )
-            .outerjoin(counts, same_prefix(counts, Reward))
-            .outerjoin(calibrated, same_prefix(calibrated, Reward))
-            .where(Reward.job_key == jobs.score, Reward.question_id == question_id)
-            .order_by(Reward.trajectory, Reward.step, calibrated.c.level)
-        )
-        return frame(connection, query)
+        of_job = CalibratedReward.job_key == jobs.calibrated
+        calibrated = sa.select(CalibratedReward).where(of_job, CalibratedReward.question_id == question_id).subquery()
+        scores = Reward.columns("trajectory", "step", "logit", "reward", "over_long")
+        success = [counts.c[name] for name in ("successes", "follow_ups", "terminal")]
+        query = sa.select(*scores, *success, calibrated.c.level, calibrated.c.reward.label("calibrated_reward"))
+        query = query.outerjoin(counts, same_prefix(counts, Reward))
+        query = query.outerjoin(calibrated, same_prefix(calibrated, Reward))
+        query = query.where(Reward.job_key == jobs.score, Reward.question_id == question_id)
+        return frame(connection, query.order_by(Reward.trajectory, Reward.step, calibrated.c.level))
 
 
 def scored_settings(source: Source) -> pd.DataFrame:
@@ -157,21 +142,13 @@ def scored_settings(source: Source) -> pd.DataFrame:
     """
     success, below, of_success = sa.orm.aliased(Job), sa.orm.aliased(JobInput), sa.orm.aliased(JobInput)
     graded = graded_jobs()
-    query = (
-        sa.select(
-            *(Job.llm, Job.prm, Job.dataset, Job.split),
-            Job.job_key.label("score"),
-            graded.c.graded,
-            success.job_key.label("success"),
-        )
-        .join(below, below.job_key == Job.job_key)
-        .join(graded, is_graded_for(graded, below.input_key, Job))
-        .join(of_success, of_success.input_key == graded.c.graded)
-        .join(success, success.job_key == of_success.job_key)
-        .where(Job.kind == "score", Job.status == "done", success.kind == "success", success.status == "done")
-        .order_by(Job.llm, Job.prm, Job.dataset, Job.split, Job.job_key, success.job_key)
-    )
-    return frame(source, query)
+    names = Job.columns("llm", "prm", "dataset", "split")
+    query = sa.select(*names, Job.job_key.label("score"), graded.c.graded, success.job_key.label("success"))
+    query = query.join(below, below.job_key == Job.job_key).join(graded, is_graded_for(graded, below.input_key, Job))
+    query = query.join(of_success, of_success.input_key == graded.c.graded)
+    query = query.join(success, success.job_key == of_success.job_key)
+    query = query.where(Job.kind == "score", Job.status == "done", success.kind == "success", success.status == "done")
+    return frame(source, query.order_by(*names, Job.job_key, success.job_key))
 
 
 def scored_prefixes(source: Source, setting: Mapping[str, str]) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -184,12 +161,9 @@ def scored_prefixes(source: Source, setting: Mapping[str, str]) -> tuple[pd.Data
     counts = success_counts([setting["success"]]).subquery()
     cell = (Cell.llm == setting["llm"], Cell.prm == setting["prm"], Cell.dataset == setting["dataset"])
     is_measured = sa.and_(same_prefix(counts, Reward), is_counted(counts.c.terminal, *cell))
-    query = (
-        sa.select(*Reward.columns(*PREFIX, "logit"), counts.c.successes, counts.c.follow_ups)
-        .outerjoin(counts, is_measured)
-        .where(Reward.job_key == setting["score"])
-        .order_by(Reward.question_id, Reward.trajectory, Reward.step)
-    )
+    query = sa.select(*Reward.columns(*PREFIX, "logit"), counts.c.successes, counts.c.follow_ups)
+    query = query.outerjoin(counts, is_measured).where(Reward.job_key == setting["score"])
+    query = query.order_by(Reward.question_id, Reward.trajectory, Reward.step)
     with connection_of(source) as connection:
         return frame(connection, sampled([setting["graded"]])), frame(connection, query)
 
@@ -197,16 +171,10 @@ def scored_prefixes(source: Source, setting: Mapping[str, str]) -> tuple[pd.Data
 def _judged(jobs: CellJobs) -> sa.Subquery:
     """Select all prefixes with a success rate and a reward, and their median calibrated reward."""
     counts = success_counts([jobs.success]).subquery()
-    median = (
-        sa.select(CalibratedReward)
-        .where(CalibratedReward.job_key == jobs.calibrated, CalibratedReward.level == MEDIAN)
-        .subquery()
-    )
+    of_job = CalibratedReward.job_key == jobs.calibrated
+    median = sa.select(CalibratedReward).where(of_job, CalibratedReward.level == MEDIAN).subquery()
     rate = sa.cast(counts.c.successes, sa.Double) / counts.c.follow_ups
-    return (
-        sa.select(*counts.c, Reward.reward, median.c.reward.label("calibrated_reward"), rate.label("success"))
-        .join(Reward, same_prefix(counts, Reward))
-        .outerjoin(median, same_prefix(median, Reward))
-        .where(Reward.job_key == jobs.score, Reward.reward.is_not(None))
-        .subquery()
-    )
+    rewards = (Reward.reward, median.c.reward.label("calibrated_reward"), rate.label("success"))
+    query = sa.select(*counts.c, *rewards).join(Reward, same_prefix(counts, Reward))
+    query = query.outerjoin(median, same_prefix(median, Reward))
+    return query.where(Reward.job_key == jobs.score, Reward.reward.is_not(None)).subquery()

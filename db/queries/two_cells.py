@@ -80,7 +80,11 @@ def compare_cells(database: Path, cell_a: str, cell_b: str) -> CellComparison:
             raise IncomparableCellsError(f"'{cell_a}' and '{cell_b}' have no metric in common.")
         stored = _stored_comparisons(connection, cell_a, cell_b)
         unstored = [name for name in names if name not in stored]
-        replicates = _replicates(connection, database.parent, cells) if unstored else []
+        replicates, query = [], sa.select(Job.kind, Job.parameters)
+        for cell in cells if unstored else ():
+            kind, parameters = connection.execute(query.where(Job.job_key == cell["job_key"])).one()
+            folder = artifact_folder(database.parent, kind, parameters["shards"][0]["key"])
+            replicates.append(read_replicates(folder))
         is_tested = {cell_a, cell_b}.isdisjoint(references(connection))
         rows: list[dict[str, Any]] = []
         for name in names:
@@ -123,11 +127,8 @@ def _stored_comparisons(connection: sa.Connection, cell_a: str, cell_b: str) -> 
     """Return the comparisons of two cells that the database has, by metric. Cells of different groups have none."""
     group = (Cell.leaderboard, Cell.llm, Cell.prm, Cell.dataset, Comparison.metric)
     tested = sa.func.nullif(Comparison.p_value, float("nan"))
-    all_pairs = (
-        sa.select(Comparison.__table__, sa.func.count(tested).over(partition_by=group).label("pairs"))
-        .join(Cell, Cell.cell_id == Comparison.cell_a)
-        .subquery()
-    )
+    pairs = sa.func.count(tested).over(partition_by=group).label("pairs")
+    all_pairs = sa.select(Comparison.__table__, pairs).join(Cell, Cell.cell_id == Comparison.cell_a).subquery()
     cell_ids = [cell_a, cell_b]
     query = sa.select(all_pairs).where(all_pairs.c.cell_a.in_(cell_ids), all_pairs.c.cell_b.in_(cell_ids))
     comparisons = {row["metric"]: dict(row) for row in connection.execute(query).mappings()}
@@ -135,16 +136,6 @@ def _stored_comparisons(connection: sa.Connection, cell_a: str, cell_b: str) -> 
         if row["cell_a"] == cell_a:
             row["difference"], row["low"], row["high"] = -row["difference"], -row["high"], -row["low"]
     return comparisons
-
-
-def _replicates(
-    connection: sa.Connection, folder: Path, cells: Sequence[Mapping[str, Any]]
-) -> list[dict[str, Replicated]]:
-    query, replicates = sa.select(Job.kind, Job.parameters), []
-    for cell in cells:
-        kind, parameters = connection.execute(query.where(Job.job_key == cell["job_key"])).one()
-        replicates.append(read_replicates(artifact_folder(folder, kind, parameters["shards"][0]["key"])))
-    return replicates
 
 
 def _paired(
@@ -166,27 +157,15 @@ def _paired(
 
 
 def _question_differences(connection: sa.Connection, cell_a: str, cell_b: str) -> pd.DataFrame:
-    """Return the attribute ``differing`` of a comparison."""
     first, second = _by_question(connection, cell_a), _by_question(connection, cell_b)
     difference = (second.c.value - first.c.value).label("difference")
-    query = (
-        sa.select(
-            first.c.question_id,
-            Question.level.label("question_level"),
-            Question.text.label("question"),
-            first.c.value.label("value_a"),
-            second.c.value.label("value_b"),
-            difference,
-        )
-        .join(second, second.c.question_id == first.c.question_id)
-        .join(Cell, Cell.cell_id == cell_a)
-        .join(Job, Job.job_key == Cell.job_key)
-        .outerjoin(Question, of_job(first.c.question_id))
-        .where(sa.func.abs(difference.element) > 0)
-        .order_by(sa.func.abs(difference.element).desc(), first.c.question_id)
-        .limit(_MOST_QUESTIONS)
-    )
-    return frame(connection, query)
+    size = sa.func.abs(difference.element)
+    columns = (first.c.question_id, Question.level.label("question_level"), Question.text.label("question"))
+    values = (first.c.value.label("value_a"), second.c.value.label("value_b"), difference)
+    query = sa.select(*columns, *values).join(second, second.c.question_id == first.c.question_id)
+    query = query.join(Cell, Cell.cell_id == cell_a).join(Job, Job.job_key == Cell.job_key)
+    query = query.outerjoin(Question, of_job(first.c.question_id)).where(size > 0)
+    return frame(connection, query.order_by(size.desc(), first.c.question_id).limit(_MOST_QUESTIONS))
 
 
 def _by_question(connection: sa.Connection, cell_id: str) -> sa.Subquery:
@@ -196,16 +175,10 @@ def _by_question(connection: sa.Connection, cell_id: str) -> sa.Subquery:
     if cell["leaderboard"] == "calibration" and "success" in jobs:
         counts = success_counts([jobs["success"]]).subquery()
         error = CalibratedReward.reward - counts.c.successes * 1.0 / counts.c.follow_ups
-        return (
-            sa.select(counts.c.question_id, sa.func.avg(error * error).label("value"))
-            .join(CalibratedReward, same_prefix(CalibratedReward, counts))
-            .where(
-                CalibratedReward.job_key == jobs["calibrated"],
-                CalibratedReward.level == MEDIAN,
-                is_counted(counts.c.terminal, Cell.cell_id == cell_id),
-            )
-            .group_by(counts.c.question_id)
-            .subquery()
-        )
+        errors = sa.select(counts.c.question_id, sa.func.avg(error * error).label("value"))
+        errors = errors.join(CalibratedReward, same_prefix(CalibratedReward, counts))
+        errors = errors.where(CalibratedReward.job_key == jobs["calibrated"], CalibratedReward.level == MEDIAN)
+        errors = errors.where(is_counted(counts.c.terminal, Cell.cell_id == cell_id))
+        return errors.group_by(counts.c.question_id).subquery()
     values = sa.select(QuestionResult.question_id, QuestionResult.value)
     return values.where(QuestionResult.cell_id == cell_id, QuestionResult.metric == "accuracy").subquery()

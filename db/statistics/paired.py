@@ -12,7 +12,7 @@ import scipy  # its parts are imported when they are used
 from numpy.typing import ArrayLike, NDArray
 
 from prmcal.arrays import Floats
-from prmcal.db.metrics import SETTING, Better, Metric
+from prmcal.db.metrics import SETTING, Better, MetricColumn
 from prmcal.errors import ArtifactError
 
 if TYPE_CHECKING:
@@ -146,7 +146,7 @@ SIGNIFICANCE = 0.05
 """A difference is significant if its p value, after Holm's correction, is below this level."""
 
 
-def standings(results: pd.DataFrame, tests: pd.DataFrame, descriptions: Mapping[str, Metric]) -> list[str | None]:
+def standings(results: pd.DataFrame, tests: pd.DataFrame, descriptions: Mapping[str, MetricColumn]) -> list[str | None]:
     """Rank every value among its competitors.
 
     `results` has one row per value, with the columns dataset, llm, prm, cell_id, metric and value. `tests` has the

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from prmcal.db.overview.competition import Competition, Row
+from prmcal.db.overview.competition import Competition, Competitor
 from prmcal.db.overview.types import Overview
 from prmcal.db.statistics.budgets import verdict
 from prmcal.db.text.formats import counted, interval, number
@@ -65,7 +65,7 @@ def winner(competition: Competition) -> str:
     return f"No clear winner: {len(leaders)} of {ranked} {rivals} may be the best."
 
 
-def mean_text(competition: Competition, row: Row) -> str:
+def mean_text(competition: Competition, row: Competitor) -> str:
     """Return the mean of a row with its interval."""
     mean = row.mean
     if mean is None:

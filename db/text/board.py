@@ -36,6 +36,7 @@ _INDEPENDENT = ("independent", "Independent", "How many independent prefixes hav
 _MOST_DIFFERING = 5
 """The most rows that a note on differences names."""
 _SYMBOLS = {standing: f" {SYMBOLS[standing]}" for standing in ("best", "tied", "worse")}
+_FROM_ZERO = "†"
 
 
 @dataclass(frozen=True)
@@ -240,9 +241,6 @@ def _value(row: Mapping[str, Any], metric: str, marks: Mapping[str, str]) -> str
     value = estimate(metric, *(row[name] for name in (metric, f"{metric}_low", f"{metric}_high")))
     standing = row[f"{metric}_standing"]
     return value if missing(standing) else f"{value}{marks.get(standing, ' ')}"
-
-
-_FROM_ZERO = "†"
 
 
 def comparison_board(comparison: CellComparison, title: Callable[[str], str] = str, *, narrow: bool = False) -> Board:

@@ -30,6 +30,11 @@ _LATEX_SPECIAL = {
 with Path(__file__).with_name("words.toml").open("rb") as _file:
     WORDS: dict[str, Any] = tomllib.load(_file)
 """Titles, meanings and legends, by their kinds and names."""
+DIGITS = 3
+"""Decimal places of a measured value."""
+
+COORDINATE_TITLES: dict[str, str] = WORDS["titles"]
+"""Titles of the coordinates of a cell, in the order of columns."""
 
 
 def number(value: float, digits: int = 3, *, signed: bool = False) -> str:
@@ -90,13 +95,6 @@ def time_left(shards: int, seconds: float | None) -> str:
     if not shards:
         return "none"
     return "not known yet" if missing(seconds) or seconds is None else duration(seconds)
-
-
-DIGITS = 3
-"""Decimal places of a measured value."""
-
-COORDINATE_TITLES: dict[str, str] = WORDS["titles"]
-"""Titles of the coordinates of a cell, in the order of columns."""
 
 
 @dataclass(frozen=True)

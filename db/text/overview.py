@@ -13,6 +13,7 @@ from prmcal.db.text.formats import WORDS, counted, duration, interval, number
 from prmcal.db.text.health import misleading, summaries
 
 _LEGENDS: dict[str, str] = WORDS["legends"]
+_NAMED = 3
 
 
 class Tile(NamedTuple):
@@ -146,9 +147,6 @@ def percents(value: Estimate | None, digits: int = 1) -> str:
 def points(value: Estimate | None, unit: str = " points") -> str:
     """Return a difference of shares in percentage points."""
     return quantity(value, 1, factor=100, unit=unit, signed=True)
-
-
-_NAMED = 3
 
 
 def league_measured(league: types.League) -> str:

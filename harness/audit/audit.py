@@ -26,7 +26,7 @@ from prmcal.harness.audit.estimates import Measured, Rows, fit_calibrator, measu
 from prmcal.harness.audit.groups import by_maker, makers_of, overview, split
 from prmcal.harness.audit.readings import MeasuredReading, readings, sentences
 from prmcal.harness.audit.saved import SavedCalibrator, load_calibrator, save
-from prmcal.harness.audit.scored import Scored, is_run, rows_of, run_solutions, scored_records
+from prmcal.harness.audit.scored import ScoredSolutions, is_run, rows_of, run_solutions, scored_records
 from prmcal.harness.report.writer import can_draw
 from prmcal.harness.storage.store import storage_errors
 from prmcal.registry.reading.fields import Fields
@@ -46,7 +46,7 @@ class Audit:
 
     source: str
     """The files, or "The table"."""
-    scored: Scored
+    scored: ScoredSolutions
     groups: Mapping[str, Audit] = field(default_factory=dict)
     """The audits of the LLMs or data sets of the file, by their names, if it has several."""
     by: tuple[str, ...] = ()
@@ -77,7 +77,7 @@ class Audit:
 
     @property
     def prefixes(self) -> pd.DataFrame:
-        """One row for each scored prefix; see :class:`prmcal.harness.audit.scored.Scored`."""
+        """One row for each scored prefix; see :class:`prmcal.harness.audit.scored.ScoredSolutions`."""
         return self.scored.prefixes
 
     @property
@@ -102,7 +102,7 @@ class Audit:
 
     def __str__(self) -> str:
         if self.groups:
-            return overview(self.groups, self.by)
+            return overview({name: group.measured for name, group in self.groups.items()}, self.by)
         return verdict.verdict(self.scored, self._measured, self.choices, readings=self.readings)
 
     def _repr_html_(self) -> str:
@@ -217,7 +217,7 @@ def audit(
     return _audit_of(title, scored_file, earlier, files)
 
 
-def _audit_of(title: str, scored: Scored, earlier: SavedCalibrator | None, files: tuple[str, ...]) -> Audit:
+def _audit_of(title: str, scored: ScoredSolutions, earlier: SavedCalibrator | None, files: tuple[str, ...]) -> Audit:
     if scored.solutions["question"].nunique() < 2 or scored.prefixes["question"].nunique() == 1:
         raise DataError(
             f"{title} has scored solutions of one question only. An audit fits on some questions and measures on "

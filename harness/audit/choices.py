@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from prmcal.arrays import Bools, Floats
 from prmcal.harness.audit.estimates import Number, mean_of_questions
-from prmcal.harness.audit.scored import Scored
+from prmcal.harness.audit.scored import ScoredSolutions
 from prmcal.registry.contracts.pool import Pool
 from prmcal.registry.contracts.strategy import Allowance
 from prmcal.registry.strategies.best_of import BestOfN
@@ -50,7 +50,7 @@ class Choices:
     """What could not be measured, and why."""
 
 
-def choices(scored: Scored) -> Choices | None:
+def choices(scored: ScoredSolutions) -> Choices | None:
     """Measure all ways to choose; None if the questions have no two solutions each."""
     arrays = _pool(scored)
     if arrays is None:
@@ -85,7 +85,7 @@ def choices(scored: Scored) -> Choices | None:
     return Choices(samples, len(correct), tuple(rows), row(best, gain), is_promised, p_value, tuple(missing))
 
 
-def best_of_all(scored: Scored) -> tuple[int, Floats, Floats] | None:
+def best_of_all(scored: ScoredSolutions) -> tuple[int, Floats, Floats] | None:
     """Return M, and the accuracy of each question with one and with the best-scored of M samples; None if M < 2."""
     arrays = _pool(scored)
     if arrays is None or arrays[1] is None:
@@ -95,7 +95,7 @@ def best_of_all(scored: Scored) -> tuple[int, Floats, Floats] | None:
     return correct.shape[1], correct.mean(axis=1), best
 
 
-def _pool(scored: Scored) -> tuple[Bools, Floats | None, NDArray[Any] | None] | None:
+def _pool(scored: ScoredSolutions) -> tuple[Bools, Floats | None, NDArray[Any] | None] | None:
     """Return outcomes, scores and answers of the questions with enough solutions; None if fewer than two have.
 
     Each has shape (questions, M), where M is the median number of solutions of a question. Of very many questions they

@@ -51,12 +51,18 @@ class PrmScore:
     calibrated: Detection | None
 
 
-class _F1(Statistic):
-    def __init__(self, hits: Bools, wrong: Bools, question: Ints) -> None:
+class _OfCounts(Statistic):
+    """A function of how many rows are in each of some masks."""
+
+    def __init__(self, question: Ints, *masks: Bools) -> None:
         self.question_ids, index = np.unique(question, return_inverse=True)
         self.rows = len(question)
-        masks = (hits & wrong, wrong, hits & ~wrong, ~wrong)
         self._sums = np.stack([np.bincount(index, weights=mask) for mask in masks], axis=1)
+
+
+class _F1(_OfCounts):
+    def __init__(self, hits: Bools, wrong: Bools, question: Ints) -> None:
+        super().__init__(question, hits & wrong, wrong, hits & ~wrong, ~wrong)
 
     def values(self, weights: Floats) -> Floats:
         located, wrong, passed, right = (weights @ self._sums).T
@@ -64,14 +70,11 @@ class _F1(Statistic):
         return np.asarray(2 * a * b / np.maximum(a + b, 1e-12))
 
 
-class _HalfOfBoth(Statistic):
+class _HalfOfBoth(_OfCounts):
     """PRMScore. If no step is wrong, it is the F1 of right steps alone, as in PRMBench."""
 
     def __init__(self, accepted: Bools, right: Bools, question: Ints) -> None:
-        self.question_ids, index = np.unique(question, return_inverse=True)
-        self.rows = len(question)
-        masks = (accepted & right, ~accepted & ~right, accepted != right)
-        self._sums = np.stack([np.bincount(index, weights=mask) for mask in masks], axis=1)
+        super().__init__(question, accepted & right, ~accepted & ~right, accepted != right)
         self._all_right = bool(right.all())
 
     def values(self, weights: Floats) -> Floats:
@@ -85,8 +88,8 @@ def prm_scores(
 ) -> tuple[PrmScore, ...]:
     """Return PRMScore overall, and of each category of PRMBench among the solutions.
 
-    `prefixes` are from `Scored`. A label is 1 if the step is right. `calibrated`, of shape (prefixes,), are calibrated
-    rewards of questions that the fit has not seen. `levels` are the categories of the prefixes.
+    `prefixes` are from `ScoredSolutions`. A label is 1 if the step is right. `calibrated`, of shape (prefixes,), are
+    calibrated rewards of questions that the fit has not seen. `levels` are the categories of the prefixes.
     """
     steps, is_right = prefixes["step"].to_numpy() > 0, prefixes["label"].to_numpy() > 0.5
     question, rewards = prefixes["question"].to_numpy(np.int64), prefixes["reward"].to_numpy(np.float64)
@@ -135,9 +138,9 @@ def detection(
 ) -> tuple[Detection, ...]:
     """Return F1 with the threshold 1/2, also of calibrated rewards, and with a threshold tuned on other solutions.
 
-    `prefixes` are from `Scored`, with the numbers 0, 1, ... as their index. A label is 1 if every step so far is right.
-    `calibrated` are as in `prm_scores`. `levels` are the subsets of the prefixes. With one subset, the halves of its
-    questions take their place.
+    `prefixes` are from `ScoredSolutions`, with the numbers 0, 1, ... as their index. A label is 1 if every step so far
+    is right. `calibrated` are as in `prm_scores`. `levels` are the subsets of the prefixes. With one subset, the halves
+    of its questions take their place.
     """
     steps = _Steps(prefixes)
     wrong = np.isfinite(steps.first_error)

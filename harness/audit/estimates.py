@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy.special import stdtrit
 
 from prmcal.arrays import Bools, Floats, Ints
-from prmcal.db.statistics.bootstrap import Bootstrap, Ratio, Statistic, estimate
+from prmcal.db.statistics.bootstrap import Bootstrap, Ratio, estimate
 from prmcal.db.statistics.intervals import (
     Estimate,
     IntervalRule,
@@ -24,7 +24,7 @@ from prmcal.db.statistics.intervals import (
     signed_interval,
 )
 from prmcal.harness.audit.detection import Detection, PrmScore, detection, prm_scores
-from prmcal.harness.audit.scored import Scored
+from prmcal.harness.audit.scored import ScoredSolutions
 from prmcal.log_odds import log_odds
 from prmcal.registry.contracts.calibrator import Calibrator
 from prmcal.registry.contracts.metric import PrefixRows
@@ -175,7 +175,7 @@ def error_in_folds(name: str, rows: Rows, subset: Bools) -> float:
     return errors / int(subset.sum())
 
 
-def measure(scored: Scored) -> Measured:
+def measure(scored: ScoredSolutions) -> Measured:
     """Measure scored solutions."""
     rows = Rows(scored.prefixes)
     squared = (rows.reward - rows.label) ** 2
@@ -195,7 +195,7 @@ def measure(scored: Scored) -> Measured:
         by_level=_by_level(scored, rows),
         order=_order(scored),
         said=_by_fifth(rows, scored.scale.name == "rank"),
-        informative=_informative(rows),
+        informative=min(len(np.unique(rows.question[subset])) for subset in (rows.label > 0, rows.label < 1)),
         even=rows.is_uneven,
         brier=mean_of(squared, rows, error_interval),
         gain=gain,
@@ -230,18 +230,12 @@ def mean_of_questions(values: Floats, lowest: float = 0.0) -> Number:
     return Number(float(values.mean()), low, high, len(values))
 
 
-def _order(scored: Scored) -> Number | None:
+def _order(scored: ScoredSolutions) -> Number | None:
     """Return the AUC within questions: of whole solutions by their outcome, or else of prefixes by their labels."""
     if scored.target == "outcome":
         return area_within(scored.solutions)
     steps = scored.prefixes[scored.prefixes["step"] > 0]
     return area_within(steps.drop_duplicates(["question", "step", "score", "label"]))
-
-
-def _informative(rows: Rows) -> int:
-    """Return how many questions have something right, or how many have something wrong: the smaller number."""
-    with_right, with_wrong = (len(np.unique(rows.question[subset])) for subset in (rows.label > 0, rows.label < 1))
-    return min(with_right, with_wrong)
 
 
 def _by_fifth(rows: Rows, by_rank: bool) -> tuple[Bin, ...]:
@@ -251,7 +245,7 @@ def _by_fifth(rows: Rows, by_rank: bool) -> tuple[Bin, ...]:
     return tuple(_bin(rows.reward, place == fifth, rows) for fifth in range(5))
 
 
-def _levels(scored: Scored) -> pd.Series:
+def _levels(scored: ScoredSolutions) -> pd.Series:
     """Return the level of each prefix: in ProcessBench its subset, in PRMBench the category of its solution."""
     keys = ["question", "solution"]
     return scored.prefixes[keys].merge(scored.solutions[[*keys, "level"]], on=keys, how="left")["level"]
@@ -269,8 +263,8 @@ def mean_of(values: Floats, rows: Rows, rule: IntervalRule, subset: Bools | Ints
     counts = counts[question_ids]
     even = rows.is_uneven
     ratio = Ratio(totals / counts if even else totals, np.ones(len(counts)) if even else counts, question_ids, rule)
-    mean = _number(ratio)
-    return replace(mean, low=max(mean.low, -1.0), high=min(mean.high, 1.0))
+    mean = estimate(ratio, _BOOTSTRAP, compared=False)
+    return Number(mean.value, max(mean.low, -1.0), min(mean.high, 1.0), mean.questions)
 
 
 def over_folds(values: Floats, rows: Rows, rule: IntervalRule) -> Number:
@@ -285,11 +279,6 @@ def over_folds(values: Floats, rows: Rows, rule: IntervalRule) -> Number:
     wider = float(stdtrit(degrees, _UPPER) / stdtrit(max(mean.questions - 1, 1), _UPPER))
     low, high = (mean.value - wider * (mean.value - mean.low), mean.value + wider * (mean.high - mean.value))
     return replace(mean, low=max(low, -1.0), high=min(high, 1.0))
-
-
-def _number(statistic: Statistic) -> Number:
-    estimated = estimate(statistic, _BOOTSTRAP, compared=False)
-    return Number(estimated.value, estimated.low, estimated.high, estimated.questions)
 
 
 def folds_of(question: Ints, folds: int, seed: int = 0) -> NDArray[np.intp]:
@@ -341,7 +330,7 @@ def _by_step(prefixes: pd.DataFrame, rows: Rows) -> dict[str, Number]:
     return _by_part(subsets, rows)
 
 
-def _by_level(scored: Scored, rows: Rows) -> dict[str, Number]:
+def _by_level(scored: ScoredSolutions, rows: Rows) -> dict[str, Number]:
     """Return the signed error of each level that the file names."""
     levels = _levels(scored).map(str, na_action="ignore")
     names = sorted(levels.dropna().unique())

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import compress
-from typing import Protocol
 
 import numpy as np
 from scipy.special import ndtr, stdtr
@@ -14,25 +13,13 @@ from prmcal.db.text.overview import quantity
 from prmcal.errors import DataError
 from prmcal.harness.audit.choices import best_of_all
 from prmcal.harness.audit.estimates import LEAST_MIXED, Measured, Number, areas_within, mean_of_questions
-from prmcal.harness.audit.scored import Scored
+from prmcal.harness.audit.scored import ScoredSolutions
 from prmcal.harness.terminal import text_table, wrapped
 from prmcal.registry.reading.records import Record
 from prmcal.registry.reading.shapes import DATASETS, MAKERS, SCORERS, SHAPES, SOLUTION_LISTS
 
 _MOST = 50
 _SURE = 0.05
-
-
-class Audited(Protocol):
-    """The audit of a group of records, or of a single one of several scores."""
-
-    @property
-    def measured(self) -> Measured:
-        """What was measured."""
-
-    @property
-    def scored(self) -> Scored:
-        """The records that were read."""
 
 
 def by_maker(records: Sequence[Record]) -> Iterator[Record]:
@@ -79,10 +66,9 @@ def split(records: Sequence[Record], fields: Sequence[str], source: str) -> dict
     return groups
 
 
-def overview(groups: Mapping[str, Audited], fields: Sequence[str], width: int | None = None) -> str:
+def overview(groups: Mapping[str, Measured], fields: Sequence[str], width: int | None = None) -> str:
     """Return a table with a row for each group, and its legend."""
-    measurements = [audited.measured for audited in groups.values()]
-    errors = [values.signed_error for values in measurements]
+    errors = [values.signed_error for values in groups.values()]
     p_values = holm([_p_of(error) for error in errors])
     rows = [
         [
@@ -92,7 +78,7 @@ def overview(groups: Mapping[str, Audited], fields: Sequence[str], width: int | 
             "too few" if values.order is None or values.order.questions < LEAST_MIXED else quantity(values.order, 2),
             values.chosen if values.is_repaired else "",
         ]
-        for name, values, error in zip(groups, measurements, errors, strict=True)
+        for (name, values), error in zip(groups.items(), errors, strict=True)
     ]
     sure = [name for name, p_value in zip(groups, p_values, strict=True) if p_value < _SURE]
     by = " and ".join(f"'{field}'" for field in fields)
@@ -115,12 +101,12 @@ def _p_of(error: Number) -> float:
     return float(2 * ndtr(-abs(error.value) / (half / 1.96))) if half > 0 else 1.0
 
 
-def compared_scores(audits: Mapping[str, Audited], width: int | None = None) -> str:
+def compared_scores(audits: Mapping[str, tuple[ScoredSolutions, Measured]], width: int | None = None) -> str:
     """Return a table of several scores of the same solutions, with paired tests of each against the first."""
     rows, tests = [], []
     first_name, *other_names = audits
-    values = {name: list(_per_question(audited.scored)) for name, audited in audits.items()}
-    for name, measured in ((name, audited.measured) for name, audited in audits.items()):
+    values = {name: list(_per_question(scored)) for name, (scored, _) in audits.items()}
+    for name, (_, measured) in audits.items():
         means = [quantity(mean_of_questions(numbers), 2) if len(numbers) > 1 else "" for _, numbers in values[name]]
         rows.append([name, quantity(measured.signed_error, 2, signed=True), number(measured.brier.value), *means])
     for name in other_names:
@@ -139,7 +125,7 @@ def compared_scores(audits: Mapping[str, Audited], width: int | None = None) -> 
     return "\n".join([table, "", heading, *(wrapped(line, width, hanging="  ") for line in lines)])
 
 
-def _per_question(scored: Scored) -> Iterator[tuple[str, Floats]]:
+def _per_question(scored: ScoredSolutions) -> Iterator[tuple[str, Floats]]:
     """Yield the AUC of each question with both outcomes, and the accuracy of each question's best-scored solution."""
     areas = areas_within(scored.solutions)
     yield "AUC within", areas if len(areas) >= LEAST_MIXED else np.zeros(0)

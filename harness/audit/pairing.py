@@ -26,6 +26,7 @@ _FEWEST, _MOST, _SOLUTIONS = 20, 2_000, 4  # questions, and solutions of each
 _SHORTEST_REPEAT, _MOST_REPEATS = 20, 4  # characters of a text, and questions that have it
 _SOUND = 0.8
 """In sound files, the own question wins .98 of the comparisons; with half of the pairs wrong, it wins .75."""
+_Records = dict[tuple[str, Any], list[Solution]]
 
 
 @dataclass(frozen=True)
@@ -33,9 +34,6 @@ class OwnWins(Estimate):
     """The share of comparisons that a solution's own question wins, with its 95% interval over questions."""
 
     questions: int
-
-
-_Records = dict[tuple[str, Any], list[Solution]]
 
 
 def without_repeats(solutions: Sequence[Solution]) -> tuple[list[Solution], str]:

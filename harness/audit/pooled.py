@@ -8,12 +8,12 @@ import pandas as pd
 from prmcal.db.text.formats import counted
 from prmcal.db.text.overview import quantity
 from prmcal.errors import DataError
-from prmcal.harness.audit.scored import Scored
+from prmcal.harness.audit.scored import ScoredSolutions
 
 _LONGEST_NAME = 60
 
 
-def pool_of(scored: Scored, llm: str) -> pd.DataFrame:
+def pool_of(scored: ScoredSolutions, llm: str) -> pd.DataFrame:
     """Return scored solutions as the rows of a pool, with an equal number for each question.
 
     The text of a question becomes a hash, and equal answers of a question become equal numbers. Right answers are
@@ -48,7 +48,7 @@ def pool_of(scored: Scored, llm: str) -> pd.DataFrame:
     return rows.dropna(axis=1, how="all").reset_index(drop=True)
 
 
-def check_of(scored: Scored, rows: pd.DataFrame) -> str:
+def check_of(scored: ScoredSolutions, rows: pd.DataFrame) -> str:
     """Return what was seen of the texts and the answers before the texts are left out."""
     samples = counted(int(rows.groupby("question").size().iloc[0]), "sample")
     size = f"{counted(rows['question'].nunique(), 'question')} with {samples}"

@@ -25,7 +25,7 @@ from prmcal.harness.audit.estimates import (
     mean_of,
     over_folds,
 )
-from prmcal.harness.audit.scored import Scored
+from prmcal.harness.audit.scored import ScoredSolutions
 from prmcal.registry.strategies.aggregation import READINGS, Reading, read_steps
 
 _ON_TOP = "isotonic"
@@ -65,7 +65,7 @@ class MeasuredReading:
         return row
 
 
-def readings(scored: Scored) -> tuple[MeasuredReading, ...]:
+def readings(scored: ScoredSolutions) -> tuple[MeasuredReading, ...]:
     """Return all readings of the steps, and last the choice in the folds.
 
     It is empty if no solution has scores of two steps, or if labels are about steps and not about whole solutions.
@@ -127,7 +127,7 @@ def sentences(rows: Sequence[MeasuredReading]) -> Iterator[str]:
     )
 
 
-def _whole_solutions(scored: Scored) -> pd.DataFrame | None:
+def _whole_solutions(scored: ScoredSolutions) -> pd.DataFrame | None:
     """Return each solution with a label and its scores by all readings; None if readings cannot be compared."""
     steps = scored.prefixes[scored.prefixes["step"] > 0].sort_values(["question", "solution", "step"])
     if scored.target in ("first error", "step") or steps.empty:

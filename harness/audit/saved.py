@@ -95,25 +95,15 @@ class SavedCalibrator:
 
 
 def save(
-    directory: Path,
-    calibrator: Calibrator,
-    scale: Scale,
-    questions: pd.DataFrame,
-    field: str | None,
-    files: Sequence[str],
+    folder: Path, calibrator: Calibrator, scale: Scale, questions: pd.DataFrame, field: str | None, files: Sequence[str]
 ) -> None:
     """Write a fitted calibrator into a folder, with the values of the audited questions that an alarm compares."""
-    calibrator.save(directory / _FOLDER)
+    calibrator.save(folder / _FOLDER)
     compared = questions.sample(min(len(questions), _QUESTIONS), random_state=0).astype(object)
-    card = {
-        "format": _FORMAT,
-        "name": calibrator.plugin_name,
-        "scale": asdict(scale),
-        "field": field,
-        "files": list(files),
-        "questions": compared.where(compared.notna(), None).to_dict("list"),
-    }
-    (directory / _FILE).write_text(json.dumps(card, indent=1) + "\n", encoding="utf-8")
+    values = compared.where(compared.notna(), None).to_dict("list")
+    card = {"format": _FORMAT, "name": calibrator.plugin_name, "scale": asdict(scale), "field": field}
+    card |= {"files": list(files), "questions": values}
+    (folder / _FILE).write_text(json.dumps(card, indent=1) + "\n", encoding="utf-8")
 
 
 def load_calibrator(directory: str | Path) -> SavedCalibrator:

@@ -34,10 +34,21 @@ _SHORT = 30  # characters of a text that can be an answer and no more
 _BOX = re.compile(r"\\boxed\{([^{}]*)\}")
 
 Target = Literal["success rate", "outcome", "first error", "step"]
+_FEW_UNLIKE = 0.1
+"""The largest share of texts whose blank lines are not their steps. Their scores give the number of steps."""
+_MARKS: dict[Target, str] = {"success rate": "rates", "first error": "first_error", "step": "right"}
+_TARGETS: dict[Target, str] = {
+    "success rate": "success rates of prefixes",
+    "outcome": "outcomes of solutions",
+    "first error": "whether every step so far is right",
+    "step": "whether the step is right",
+}
+_KINDS = ("llm", "prm", "dataset", "split")
+_TEST = "test"
 
 
 @dataclass(frozen=True, eq=False)
-class Scored:
+class ScoredSolutions:
     """Scored solutions."""
 
     prefixes: pd.DataFrame
@@ -69,7 +80,7 @@ class Scored:
         return pd.DataFrame({FIRST: reward, OUTCOME: first_solutions["label"].astype(float) - reward})
 
 
-def scored_records(records: Sequence[Record], source: str, fields: Fields) -> Scored:
+def scored_records(records: Sequence[Record], source: str, fields: Fields) -> ScoredSolutions:
     """Turn the records of a file into rows.
 
     Raises a DataError if the file has no scores or labels, or if two fields are possible. The message names both and
@@ -98,7 +109,7 @@ def _graded(solution: Solution, answer: Any, reference: str) -> bool:
     return "," in reference and len(boxes) > 1 and grade_answer(", ".join(boxes), reference) == "correct"
 
 
-def rows_of(solutions: Sequence[Solution], source: str, fields: Fields, words: Sequence[str]) -> Scored:
+def rows_of(solutions: Sequence[Solution], source: str, fields: Fields, words: Sequence[str]) -> ScoredSolutions:
     """Turn solutions with the values of a file into rows of numbers. `words` say how the file was read."""
     solutions, repeats = without_repeats(solutions)
     numbers: dict[str, int] = {}
@@ -108,8 +119,7 @@ def rows_of(solutions: Sequence[Solution], source: str, fields: Fields, words: S
     unlike: list[str] = []
     marks = (name for name, key in _MARKS.items() if any(solution.get(key) not in (None, []) for solution in solutions))
     target: Target = next(marks, "outcome")
-    counts = [_step_count(solution) for solution in solutions]
-    extra_scores = [_scores_over(solution, count) for solution, count in zip(solutions, counts, strict=True)]
+    counts, extra_scores = zip(*map(_counts, solutions), strict=True) if solutions else ((), ())
     bare_is_scored = extra_scores.count(1) > extra_scores.count(0)
     verdicts: list[tuple[bool, str, str]] = []
     for solution, count, extra in zip(solutions, counts, extra_scores, strict=True):
@@ -184,7 +194,9 @@ def rows_of(solutions: Sequence[Solution], source: str, fields: Fields, words: S
         words.append(f"The scores say how many steps {len(unlike):,} texts have, such as that of {unlike[0]}.")
     doubts = (*_doubts(verdicts), *filter(None, [repeats]))
     wins = own_question_wins(solutions)
-    return Scored(prefixes, table, tuple(numbers), target, scale, tuple(words), doubts, field, alarm_of(wins), wins)
+    return ScoredSolutions(
+        prefixes, table, tuple(numbers), target, scale, tuple(words), doubts, field, alarm_of(wins), wins
+    )
 
 
 def independent(errors: np.ndarray[Any, Any], question: np.ndarray[Any, Any]) -> int:
@@ -205,29 +217,14 @@ def _doubts(verdicts: Sequence[tuple[bool, str, str]]) -> Iterator[str]:
         )
 
 
-_FEW_UNLIKE = 0.1
-"""The largest share of texts whose blank lines are not their steps. Their scores give the number of steps."""
-_MARKS: dict[Target, str] = {"success rate": "rates", "first error": "first_error", "step": "right"}
-_TARGETS: dict[Target, str] = {
-    "success rate": "success rates of prefixes",
-    "outcome": "outcomes of solutions",
-    "first error": "whether every step so far is right",
-    "step": "whether the step is right",
-}
-
-
-def _step_count(solution: Solution) -> int | None:
-    steps = solution.get("steps")
-    if steps is None and solution.get("text"):
-        steps = split_steps(solution["text"])
-    return None if steps is None else len(steps)
-
-
-def _scores_over(solution: Solution, steps: int | None) -> int | None:
-    """Return how many more scores than steps a text has; None if its steps are not the usual ones."""
-    scores = solution.get("score")
-    guessed = steps is not None and solution.get("text") and isinstance(scores, list) and len(scores) > 1
-    return len(scores) - (steps or 0) if guessed and scores else None
+def _counts(solution: Solution) -> tuple[int | None, int | None]:
+    """Return how many steps a solution has, and how many scores more, if a reader guesses the steps of its text."""
+    steps, text, scores = solution.get("steps"), solution.get("text"), solution.get("score")
+    if steps is None and text:
+        steps = split_steps(text)
+    if steps is None:
+        return None, None
+    return len(steps), len(scores) - len(steps) if text and isinstance(scores, list) and len(scores) > 1 else None
 
 
 def _aligned(score_field: Any, steps: int | None, solution: Solution, source: str) -> tuple[list[float | None], int]:
@@ -262,10 +259,6 @@ def _labels(solution: Solution, target: Target, steps: int, outcome: float | Non
         marks = solution.get(_MARKS[target]) or []
     values = [None if mark is None else float(mark) for mark in marks]
     return [None] * (steps + 1 - len(values)) + values if len(values) <= steps + 1 else [None] * (steps + 1)
-
-
-_KINDS = ("llm", "prm", "dataset", "split")
-_TEST = "test"
 
 
 def is_run(path: Path) -> bool:

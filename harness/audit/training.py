@@ -16,7 +16,7 @@ from prmcal.db.text.overview import quantity
 from prmcal.errors import DataError
 from prmcal.harness.audit.choices import best_of_all
 from prmcal.harness.audit.estimates import INNER, OUTER, Number, Rows, area_within, mean_of_questions
-from prmcal.harness.audit.scored import Scored, is_run, rows_of, run_solutions
+from prmcal.harness.audit.scored import ScoredSolutions, is_run, rows_of, run_solutions
 from prmcal.harness.storage.store import storage_errors
 from prmcal.harness.storage.written import fresh_folder
 from prmcal.registry.calibrators.heads import folds
@@ -203,7 +203,7 @@ def _states(solutions: Sequence[Solution], prm: HeadlessPRM) -> list[Floats32]:
     return [states_of[number] for number in range(len(solutions))]
 
 
-def _scored(data: Labelled, scores: Sequence[Floats]) -> Scored:
+def _scored(data: Labelled, scores: Sequence[Floats]) -> ScoredSolutions:
     """Return the rows of the solutions, with `scores` as the scores of their prefixes. NaN is no score."""
     solutions = [
         {**solution, "score": [None if math.isnan(score) else float(score) for score in prefix_scores]}
@@ -243,7 +243,7 @@ def _ridges(states: Floats32, label: Floats) -> list[tuple[Floats, float]]:
     return [(weight, float(label.mean() - centre @ weight)) for weight in weights]
 
 
-def _worth(scored: Scored) -> tuple[dict[str, Number], str]:
+def _worth(scored: ScoredSolutions) -> tuple[dict[str, Number], str]:
     """Return the figures of scores on held-out questions, and the reason for a refusal, if they are bad."""
     steps = scored.prefixes[scored.prefixes["step"] > 0].drop_duplicates(["question", "step", "score", "label"])
     areas = {

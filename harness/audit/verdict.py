@@ -12,8 +12,8 @@ from prmcal.db.text.overview import quantity
 from prmcal.harness.audit.choices import Choice, Choices
 from prmcal.harness.audit.detection import CATEGORIES, PRM_SCORES, PUBLISHED, WORDS
 from prmcal.harness.audit.estimates import LEAST_INFORMATIVE, LEAST_MIXED, Measured, Number
-from prmcal.harness.audit.readings import MeasuredReading, sentences
-from prmcal.harness.audit.scored import Scored, Target
+from prmcal.harness.audit.readings import CHOSEN, MeasuredReading, sentences
+from prmcal.harness.audit.scored import ScoredSolutions, Target
 from prmcal.harness.terminal import text_table, wrapped
 from prmcal.registry.contracts.strategy import DEFAULT_STRATEGY
 
@@ -29,11 +29,12 @@ _POWER = 1.96 + 0.84
 """Standard errors that a difference must have so that four of five audits see it."""
 _SIZES = ((100, "tens"), (1_000, "hundreds"), (10_000, "thousands"))
 _FIFTHS = ("0 to .2", ".2 to .4", ".4 to .6", ".6 to .8", ".8 to 1")
+_PUBLISHED = ("overall", *CATEGORIES.values())
 _RANKS = ("lowest fifth", "second", "third", "fourth", "highest fifth")
 
 
 def verdict(
-    scored: Scored,
+    scored: ScoredSolutions,
     measured: Measured | None,
     choices: Choices | None,
     width: int | None = None,
@@ -68,7 +69,7 @@ def few(measured: Measured) -> Iterator[str]:
         yield "A few questions have most of the prefixes, so each question counts the same."
 
 
-def headlines(scored: Scored, measured: Measured) -> Iterator[str]:
+def headlines(scored: ScoredSolutions, measured: Measured) -> Iterator[str]:
     """Yield sentences: can the scores be trusted, do they rank, and does a calibrator help?"""
     lines = [] if scored.scale.name == "rank" else [trust(measured, scored.target)]
     lines.append(order(measured, "solutions" if scored.target == "outcome" else "prefixes"))
@@ -104,7 +105,7 @@ def order(measured: Measured, ranked: str) -> str:
     return f"They rank{ranked_text} {'well' if area.low > _GOOD else 'above chance'}: {area_text}."
 
 
-def fifths_table(scored: Scored, measured: Measured) -> list[list[str]]:
+def fifths_table(scored: ScoredSolutions, measured: Measured) -> list[list[str]]:
     """Return the rows of the table of scores against labels."""
     by_rank = scored.scale.name == "rank"
     return [
@@ -138,7 +139,7 @@ def _with_width(value: Estimate) -> str:
     return quantity(value) if value.low < value.high else number(value.value)
 
 
-def repair(scored: Scored, measured: Measured) -> str:
+def repair(scored: ScoredSolutions, measured: Measured) -> str:
     """Return the sentence that says whether a calibrator helps."""
     gain, before = measured.gain, measured.brier.value
     if measured.informative < LEAST_INFORMATIVE:
@@ -201,12 +202,12 @@ def compared(choices: Choices) -> str:
     return f"With {choices.solutions} solutions for each of {questions}. The differences are those from one sample."
 
 
-def _unknown(scored: Scored, choices: Choices | None) -> Iterator[str]:
+def _unknown(scored: ScoredSolutions, choices: Choices | None) -> Iterator[str]:
     if absent := "; ".join(limits(scored, choices)):
         yield f"Not from this file: {absent}."
 
 
-def limits(scored: Scored, choices: Choices | None) -> Iterator[str]:
+def limits(scored: ScoredSolutions, choices: Choices | None) -> Iterator[str]:
     """Yield what the file cannot tell, and why."""
     if scored.target == "outcome":
         yield "how far single prefixes are off (it has no success rates)"
@@ -218,10 +219,6 @@ def limits(scored: Scored, choices: Choices | None) -> Iterator[str]:
         yield "what several samples would give (questions have one solution each)"
     else:
         yield from choices.missing
-
-
-_CHOSEN = "chosen in the folds"
-_PUBLISHED = ("overall", *CATEGORIES.values())
 
 
 def tables(
@@ -258,7 +255,7 @@ def _rows(measured: Measured) -> dict[str, list[dict[str, Any]]]:
         "difficulty": [{"part": name, **error.columns("error")} for name, error in measured.by_level.items()],
         "calibrators": [
             {"calibrator": name, **cut.columns("cut")}
-            for name, cut in [*measured.gains.items(), (_CHOSEN, measured.gain)]
+            for name, cut in [*measured.gains.items(), (CHOSEN, measured.gain)]
         ],
         "detection": [{"way": f1.way, **f1.columns("f1"), "solutions": f1.solutions} for f1 in measured.detection],
         "prmscore": [

@@ -54,6 +54,3 @@ def _end() -> None:
 
 def _say_interrupted() -> None:
     print("prmcal: interrupted. To continue a run, run the same command again.", file=sys.stderr, flush=True)
-
-
-__all__ = ["main"]

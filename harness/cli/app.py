@@ -40,6 +40,7 @@ EXPLANATION = (
 )
 
 _PLACES = {name: place for group in COMMANDS.values() for name, (place, _) in group.items()}
+_NO_MEMORY = ("can't start new thread", "failed to map segment", "allocate memory", "bad_alloc", "Out of Memory")
 
 
 class ExitCode(IntEnum):
@@ -132,9 +133,6 @@ def run_command() -> None:
 
         typer.echo(f"prmcal: error: {excerpt(message, _LONGEST_MESSAGE)}", err=True)
         sys.exit(ExitCode.BAD_INPUT)
-
-
-_NO_MEMORY = ("can't start new thread", "failed to map segment", "allocate memory", "bad_alloc", "Out of Memory")
 
 
 def _message(error: BaseException) -> str:

@@ -64,7 +64,7 @@ def audit(
         fields = Fields(question, name, label, scale, answer=answer, truth=truth, reverse=reverse)
         audits[str(name)] = audit_files(files, fields, names_by_kind(only), against, by)
     if len(audits) > 1:
-        typer.echo(compared_scores(audits))
+        typer.echo(compared_scores({name: (audited.scored, audited.measured) for name, audited in audits.items()}))
         return
     (audited,) = audits.values()
     typer.echo(str(audited))

@@ -74,31 +74,25 @@ def render_plugins(kind: str | None, name: str | None = None) -> str:
         table = text_table(["calibrator", "reads", "levels", "trains the PRM", "source"], rows)
         return f"{table}\n\n{wrapped(_LEGEND)}"
     if kind is not None:
-        rows = [[name, _about(kind, name), _source(kind, name)] for name in KINDS[kind].names()]
+        rows = [[name, *_about(kind, name)] for name in KINDS[kind].names()]
         return text_table([kind, "what it is", "source"], rows)
     tables = []
     for plugin_kind, registry in KINDS.items():
         names = tuple(registry.names())
-        about = tuple(_about(plugin_kind, plugin_name) for plugin_name in names)
+        about = tuple(_about(plugin_kind, plugin_name)[0] for plugin_name in names)
         tables.append(fit([Column(plugin_kind, names), Column("", about, text=True)]).text)
     return "\n\n".join([*tables, wrapped("Sources: prmcal list KIND. Arguments: prmcal list KIND NAME.")])
 
 
-def _about(kind: str, name: str) -> str:
-    """Return the description of a plugin: the first sentence of its class."""
-    try:
-        text = inspect.cleandoc(KINDS[kind].get(name).__doc__ or "")
-    except PluginError as error:
-        return str(error)
-    return _SENTENCE_END.split(text.replace("``", "").replace("\n", " "))[0].rstrip(".")
-
-
-def _source(kind: str, name: str) -> str:
+def _about(kind: str, name: str) -> tuple[str, str]:
+    """Return the description of a plugin (the first sentence of its class) and its source."""
     try:
         cls = KINDS[kind].get(name)
-    except PluginError:
-        return ""
-    return f"{cls.citation} ({cls.known_by})" if cls.known_by else cls.citation
+    except PluginError as error:
+        return str(error), ""
+    text = inspect.cleandoc(cls.__doc__ or "").replace("``", "").replace("\n", " ")
+    source = f"{cls.citation} ({cls.known_by})" if cls.known_by else cls.citation
+    return _SENTENCE_END.split(text)[0].rstrip("."), source
 
 
 def _arguments(kind: str, name: str) -> str:
@@ -134,7 +128,7 @@ def _calibrator_row(name: str) -> tuple[str, str, str, str]:
         levels = "any" if built.any_level else levels
     if isinstance(passes, int):
         trains = f"{passes} passes" if passes > 1 else "1 pass" if passes else "no"
-    return reads if isinstance(reads, str) else _GIVEN, levels, trains, _source("calibrator", name)
+    return reads if isinstance(reads, str) else _GIVEN, levels, trains, _about("calibrator", name)[1]
 
 
 def doctor(

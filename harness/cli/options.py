@@ -10,8 +10,9 @@ import typer
 
 from prmcal.db.text.formats import missing
 from prmcal.errors import PrmcalError
-from prmcal.harness.planning.reading import find_grid, shipped_grids
+from prmcal.harness.planning.reading import find_grid, read_grid, shipped_grids
 from prmcal.harness.terminal import fit, wrapped
+from prmcal.registry.plugins import load_plugin_file
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -94,8 +95,6 @@ def tell(text: str) -> None:
 
 def load_plugins(files: Sequence[Path] | None) -> None:
     """Register the plugins of Python files."""
-    from prmcal.registry.plugins import load_plugin_file
-
     for file in files or []:
         load_plugin_file(file)
 
@@ -113,8 +112,6 @@ def names_by_kind(only: Sequence[str] | None) -> dict[str, list[str]]:
 
 def load_grid(grid: str, limit: int | None, plugin_files: Sequence[Path] | None) -> "GridSpec":
     """Read a grid, register its plugins and those of other files, and keep the first questions of every data set."""
-    from prmcal.harness.planning.reading import read_grid
-
     spec = read_grid(find_grid(grid))
     load_plugins([*(plugin_files or []), *map(Path, spec.plugins)])
     return spec.limited(limit)
@@ -129,8 +126,7 @@ def one_of(option: str, value: str, choices: Sequence[str]) -> None:
 def exported(frame: "pd.DataFrame", output_format: str) -> str:
     """Return all columns of a table as ``csv`` or ``json``."""
     if output_format == "csv":
-        text: str = frame.to_csv(index=False, lineterminator="\n")
-        return text
+        return str(frame.to_csv(index=False, lineterminator="\n"))
     return json.dumps([plain_row(row) for row in frame.to_dict("records")], indent=1) + "\n"
 
 

@@ -32,6 +32,11 @@ from prmcal.harness.storage.store import ArtifactRef, Store
 from prmcal.harness.terminal import text_table, wrapped
 from prmcal.registry.grading.rules import library_changes
 
+_ADVICE = {
+    "interrupted": "To continue, run the same command again. Finished work is kept.",
+    "partial": "The part that was asked for is finished. For the rest, leave out --only.",
+}
+
 
 def plan(
     grid: options.GridArgument,
@@ -138,12 +143,6 @@ def _gpu_hours(plan: Plan, models: Sequence[gpu_hours.ModelCost]) -> list[str]:
     gpus = max(1, len(visible_gpus()), *gpus_of_shards)
     wall_time = f"On {counted(gpus, 'GPU')} the run takes at least {duration(3600 * hours / gpus)}"
     return [table, wrapped(f"{wall_time}, if its models take the hours above."), wrapped(gpu_hours.EXPLANATION)]
-
-
-_ADVICE = {
-    "interrupted": "To continue, run the same command again. Finished work is kept.",
-    "partial": "The part that was asked for is finished. For the rest, leave out --only.",
-}
 
 
 def status(

@@ -57,7 +57,10 @@ def run(
     """
     spec = options.load_grid(grid, limit, plugin)
     files = [*(plugin or []), *map(Path, spec.plugins)]
-    cluster = _cluster_settings(executor, address, workers)
+    options.one_of("--executor", executor, ("local", "ray"))
+    if address is not None and executor == "local":
+        raise PrmcalError("--address is for runs on a cluster. Add --executor ray.")
+    cluster = ClusterSettings(address, workers) if executor == "ray" else None
     with ExitStack() as stack:
         ray_executor = stack.enter_context(RayExecutor(out, files, cluster)) if cluster else None
         count = workers or default_workers() if ray_executor is None else ray_executor.workers
@@ -77,16 +80,6 @@ def run(
     if not quiet:
         tell(f"\n{_findings(out)}")
     raise typer.Exit(ExitCode.FAILED_CELLS if summary.failures else ExitCode.DONE)
-
-
-def _cluster_settings(executor: str, address: str | None, workers: int | None) -> ClusterSettings | None:
-    """Return how the run uses a cluster; None for a run on this machine."""
-    options.one_of("--executor", executor, ("local", "ray"))
-    if executor == "ray":
-        return ClusterSettings(address, workers)
-    if address is not None:
-        raise PrmcalError("--address is for runs on a cluster. Add --executor ray.")
-    return None
 
 
 def _done(summary: RunSummary) -> str:

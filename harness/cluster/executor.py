@@ -19,7 +19,7 @@ from typing import Any, Self
 from prmcal.db.run_folder import workers_folder
 from prmcal.errors import ClusterError, DataError
 from prmcal.harness.cluster.nodes import Census, ClusterSettings, cause_of, connected, on_node, slots_of
-from prmcal.harness.execution.events import Event, Notice, Outcome
+from prmcal.harness.execution.events import Event, Notice, ShardOutcome
 from prmcal.harness.execution.local import WorkerDiedError, WorkerProcess, after_outcome
 from prmcal.harness.execution.machine import Slot, Worker, hand_out, next_start, too_large
 from prmcal.harness.execution.schedule import Schedule
@@ -73,18 +73,22 @@ class NodeWorker:
         except OSError:
             return False
 
-    def compute(self, shard: Shard[Parameters]) -> Outcome | str:
+    def compute(self, shard: Shard[Parameters]) -> ShardOutcome | str:
         """Compute a shard. Its artifact is in the folder of the run when this returns.
 
         Returns the reason if the process that computes shards does not start.
         """
         store = Store(self._settings.directory)
         for ref in [ref for refs in shard.inputs.values() for ref in refs]:
-            _wait_until_shared(store, ref)
+            end = time.monotonic() + _SECONDS_UNTIL_SHARED
+            while store.manifest(ref, verify=False) is None:
+                if time.monotonic() > end:
+                    raise DataError(f"The artifact {store.folder(ref)} does not appear on this node.")
+                time.sleep(_SECONDS_BETWEEN_LOOKS)
         process = self._living_process()
         try:
             process.send(shard)
-            while not isinstance(message := process.receive(), Outcome):
+            while not isinstance(message := process.receive(), ShardOutcome):
                 continue  # A line about the progress.
             if process.spent:
                 self.close()
@@ -94,7 +98,7 @@ class NodeWorker:
             lines = process.last_lines()
             if not process.started:
                 return " ".join([str(death), *lines[-1:]])
-            return Outcome.of_death(shard.ref, str(death), lines)
+            return ShardOutcome.of_death(shard.ref, str(death), lines)
 
     def close(self) -> None:
         """End the process that computes the shards. If the actor is killed, the process ends by itself."""
@@ -112,14 +116,6 @@ class NodeWorker:
             ]
             self._process = WorkerProcess(self._settings.directory, files, self._output, self._variables)
         return self._process
-
-
-def _wait_until_shared(store: Store, ref: ArtifactRef) -> None:
-    end = time.monotonic() + _SECONDS_UNTIL_SHARED
-    while store.manifest(ref, verify=False) is None:
-        if time.monotonic() > end:
-            raise DataError(f"The artifact {store.folder(ref)} does not appear on this node.")
-        time.sleep(_SECONDS_BETWEEN_LOOKS)
 
 
 @dataclass(eq=False, kw_only=True)
@@ -185,13 +181,8 @@ class RayExecutor:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / _TOKEN).write_text(token)
         plugins = folder / "plugins"
-        settings = ActorSettings(
-            directory=self._directory,
-            working_directory=Path.cwd(),
-            token=token,
-            plugin_files=copied_plugins(self._plugin_files, plugins),
-            modules=plugins / "modules",
-        )
+        copies = copied_plugins(self._plugin_files, plugins)
+        settings = ActorSettings(self._directory, Path.cwd(), token, copies, plugins / "modules")
         shared = self._ray.put(settings)
         try:
             if self.on_gpus:
@@ -202,7 +193,7 @@ class RayExecutor:
                 yield from self._count_nodes(schedule)
                 self._hand_out(schedule)
                 self._start_workers(shared, schedule)
-                events: list[Outcome | Notice] = []
+                events: list[ShardOutcome | Notice] = []
                 answers = {waiting.answer: waiting for waiting in self._workers if waiting.answer is not None}
                 ready = self._ready_answers(list(answers))
                 if not ready:
@@ -224,7 +215,7 @@ class RayExecutor:
         except ClusterError:  # A node with GPUs has left.
             return slots_of(self._census.usable, None)
 
-    def _count_nodes(self, schedule: Schedule) -> Iterator[Outcome | Notice]:
+    def _count_nodes(self, schedule: Schedule) -> Iterator[ShardOutcome | Notice]:
         departed, notices = self._census.take()
         yield from notices
         for node in departed:
@@ -263,7 +254,7 @@ class RayExecutor:
         ready, _ = self._ray.wait(answers, num_returns=len(answers), timeout=0, fetch_local=True)
         return list(ready)
 
-    def _receive(self, worker: _Worker, schedule: Schedule) -> list[Outcome | Notice]:
+    def _receive(self, worker: _Worker, schedule: Schedule) -> list[ShardOutcome | Notice]:
         try:
             answer = self._ray.get(worker.answer)
         except self._ray.exceptions.RayError as error:
@@ -291,16 +282,16 @@ class RayExecutor:
         self._census.started(worker.node)
         return after_outcome(schedule, answer, worker.name)
 
-    def _lose(self, worker: _Worker, reason: str, schedule: Schedule) -> list[Outcome | Notice]:
+    def _lose(self, worker: _Worker, reason: str, schedule: Schedule) -> list[ShardOutcome | Notice]:
         """End a worker whose actor failed or is gone. If its node is gone too, Ray reports this later."""
         self._end(worker, schedule)
         self._census.soon()
         if worker.shard is None:
             return [] if worker.ready else self._cannot_start(worker, reason)
         self._lost.append((worker.node, worker.shard.ref))
-        return after_outcome(schedule, Outcome.of_death(worker.shard.ref, reason), worker.name)
+        return after_outcome(schedule, ShardOutcome.of_death(worker.shard.ref, reason), worker.name)
 
-    def _cannot_start(self, worker: _Worker, reason: str) -> list[Outcome | Notice]:
+    def _cannot_start(self, worker: _Worker, reason: str) -> list[ShardOutcome | Notice]:
         return list(self._census.failed_start(worker.node, self._name_of(worker), reason))
 
     def _end(self, worker: _Worker, schedule: Schedule) -> None:

@@ -22,17 +22,10 @@ from prmcal.harness.execution.machine import Slot, gpus_of_worker, package_versi
 from prmcal.harness.execution.schedule import MOST_TRIES
 from prmcal.registry.messages import excerpt
 
-
-@dataclass(frozen=True, slots=True)
-class ClusterSettings:
-    """The use of a cluster by a run."""
-
-    address: str | None = None
-    """``HOST:PORT`` of the head node; None for the cluster on this machine, or a new one."""
-    workers: int | None = None
-    """The most workers; None for as many as there is room for."""
-
-
+_SECONDS_TO_ANSWER = 600.0  # A node may import its packages from a slow network disk.
+_SECONDS_BETWEEN_LOOKS = 0.2
+_SECONDS_BETWEEN_COUNTS = 2.0
+_SECONDS_OF_REST = 10.0
 _SECONDS_TO_CONNECT = 5.0
 _LONGEST_CAUSE = 600  # Other versions are named in the lines after the first.
 _SETTINGS = {
@@ -42,6 +35,16 @@ _SETTINGS = {
     # The workers set CUDA_VISIBLE_DEVICES themselves. Without this, Ray prints a warning about it.
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
 }
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterSettings:
+    """The use of a cluster by a run."""
+
+    address: str | None = None
+    """``HOST:PORT`` of the head node; None for the cluster on this machine, or a new one."""
+    workers: int | None = None
+    """The most workers; None for as many as there is room for."""
 
 
 @contextmanager
@@ -97,10 +100,6 @@ def _check_listening(address: str) -> None:
             f"Nobody listens at {address} ({error.strerror or error}). Start the head node: "
             f"ray start --head --port {port}. `ray status` shows the address of a cluster."
         ) from error
-
-
-_SECONDS_TO_ANSWER = 600.0  # A node may import its packages from a slow network disk.
-_SECONDS_BETWEEN_LOOKS = 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,10 +218,6 @@ def slots_of(nodes: Mapping[str, Node], workers: int | None) -> list[Slot]:
             f"GPUs. Use --workers {len(slots)}, or leave it out."
         )
     return sorted(slots)  # By their numbers, so that the first workers are on different nodes.
-
-
-_SECONDS_BETWEEN_COUNTS = 2.0
-_SECONDS_OF_REST = 10.0
 
 
 class Census:

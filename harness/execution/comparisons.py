@@ -13,12 +13,12 @@ import numpy as np
 from prmcal.db.metrics import NOT_COMPARED, Better
 from prmcal.db.statistics.paired import Replicated, holm, read_replicates, replicated_differences
 from prmcal.db.writer import Values
-from prmcal.harness.planning.plan import Cell
+from prmcal.harness.planning.plan import PlannedCell
 from prmcal.harness.storage.store import Store
 
 
 def compared_cells(
-    cells: Sequence[Cell], store: Store, better: Mapping[str, Better | None]
+    cells: Sequence[PlannedCell], store: Store, better: Mapping[str, Better | None]
 ) -> Iterator[Mapping[str, Values]]:
     """Compare all pairs within each group of finished cells, one or several times for each group and metric.
 
@@ -28,7 +28,7 @@ def compared_cells(
     calibration leaderboard, strategies with their calibrators on the scaling leaderboard. Pairs that were not resampled
     alike are not compared: cells without some questions, which are too long for the PRM, are resampled otherwise.
     """
-    groups: dict[tuple[str, ...], list[Cell]] = defaultdict(list)
+    groups: dict[tuple[str, ...], list[PlannedCell]] = defaultdict(list)
     for cell in cells:
         if cell.labels.prm:
             labels = cell.labels

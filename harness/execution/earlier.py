@@ -9,7 +9,9 @@ from collections.abc import Iterable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pandas as pd
 
 from prmcal.db import run_folder
 from prmcal.db.run_folder import finished_artifacts
@@ -24,9 +26,6 @@ from prmcal.harness.storage.folder import RunFolder
 from prmcal.harness.storage.store import ArtifactRef, Store
 from prmcal.registry.contracts.data import GIVEN, Prefix
 from prmcal.registry.plugins import llms
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 def earlier_texts(
@@ -105,7 +104,7 @@ def convert_texts(directory: Path) -> int:
     return count
 
 
-def _write(table: "pd.DataFrame", folder: Path) -> None:
+def _write(table: pd.DataFrame, folder: Path) -> None:
     table.to_parquet(folder / "texts.parquet", index=False)
 
 

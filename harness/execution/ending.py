@@ -24,6 +24,7 @@ Ending = Literal["SIGINT", "SIGTERM", "SIGHUP"]
 
 _SIGNALS: tuple[Ending, ...] = ("SIGINT", "SIGTERM", "SIGHUP")
 
+_FAULT = re.compile(r"error|fail|fatal|killed|out of memory|no space|cannot|denied|abort|fault", re.IGNORECASE)
 # A scheduler may send a signal to a shell and to its children, and the shell may pass it on to them.
 _SECONDS_OF_ONE_SIGNAL = 1.0
 
@@ -151,7 +152,6 @@ class Failure:
         return replace(self, reason=f"{self.reason.rstrip('.')}. Its processes wrote: {faults[-1].strip()}")
 
 
-_FAULT = re.compile(r"error|fail|fatal|killed|out of memory|no space|cannot|denied|abort|fault", re.IGNORECASE)
 _FAILURES = TypeAdapter(dict[str, Failure])
 
 

@@ -9,7 +9,7 @@ from prmcal.harness.storage.store import ArtifactRef, Manifest
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class ShardOutcome:
     """The outcome of a shard."""
 
     ref: ArtifactRef
@@ -47,5 +47,5 @@ class Notice:
     """True if it is shown on the terminal too, at once."""
 
 
-Event = Outcome | Notice | None
+Event = ShardOutcome | Notice | None
 """None comes from time to time while nothing happens."""

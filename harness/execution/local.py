@@ -18,7 +18,7 @@ from typing import Protocol
 from prmcal.db.run_folder import workers_folder
 from prmcal.errors import RunError
 from prmcal.harness.execution import machine
-from prmcal.harness.execution.events import Event, Notice, Outcome
+from prmcal.harness.execution.events import Event, Notice, ShardOutcome
 from prmcal.harness.execution.schedule import MOST_TRIES, Schedule
 from prmcal.harness.execution.worker import ONE_THREAD, serve, starting_with
 from prmcal.harness.jobs.job import Shard
@@ -28,6 +28,7 @@ _ENVIRONMENT = {**ONE_THREAD, "TOKENIZERS_PARALLELISM": "false"}
 _LAST_LINES = 20
 _BYTES_OF_LAST_LINES = 8192
 _SECONDS_TO_END = 5.0
+_SECONDS_BETWEEN_LOOKS = 0.5
 
 
 class WorkerDiedError(Exception):
@@ -90,13 +91,13 @@ class WorkerProcess:
         except OSError as error:
             raise WorkerDiedError(self._death()) from error
 
-    def receive(self) -> Outcome | str:
+    def receive(self) -> ShardOutcome | str:
         """Return the next message about its shard: a line about the progress, or the outcome.
 
         Raises a WorkerDiedError if it has ended, or its message cannot be understood.
         """
         try:
-            message: Outcome | str = self.connection.recv()
+            message: ShardOutcome | str = self.connection.recv()
         except (EOFError, OSError) as error:
             raise WorkerDiedError(self._death()) from error
         except Exception as error:  # A plugin wrote to the connection.
@@ -138,9 +139,6 @@ class WorkerProcess:
         if code < 0:
             return f"The worker process crashed in native code ({signal.Signals(-code).name})"
         return f"The worker process ended itself with code {code}"
-
-
-_SECONDS_BETWEEN_LOOKS = 0.5
 
 
 @dataclass(eq=False, kw_only=True)
@@ -216,7 +214,7 @@ class LocalExecutor:
             schedule.put_back(shard.ref)
             self._end(worker, schedule)
 
-    def _look_at(self, worker: _Worker, schedule: Schedule) -> list[Outcome | Notice]:
+    def _look_at(self, worker: _Worker, schedule: Schedule) -> list[ShardOutcome | Notice]:
         """Read a message of a worker, and end it if it died. Return the events to be reported."""
         shard = worker.shard
         if shard is None:
@@ -228,7 +226,7 @@ class LocalExecutor:
             self._end(worker, schedule)
             lines = worker.process.last_lines()
             if worker.process.started:
-                return after_outcome(schedule, Outcome.of_death(shard.ref, str(death), lines), worker.name)
+                return after_outcome(schedule, ShardOutcome.of_death(shard.ref, str(death), lines), worker.name)
             # The shard is not at fault, but a worker that fails several times in a row never starts.
             self._failed_starts += 1
             if self._failed_starts >= MOST_TRIES:
@@ -266,7 +264,7 @@ class Executor(Protocol):
         """
 
 
-def after_outcome(schedule: Schedule, outcome: Outcome, worker: str = "") -> list[Outcome | Notice]:
+def after_outcome(schedule: Schedule, outcome: ShardOutcome, worker: str = "") -> list[ShardOutcome | Notice]:
     """Finish a shard, or put it back if its model or its worker broke, up to three tries.
 
     Returns the outcomes and notices to be reported.
@@ -277,7 +275,7 @@ def after_outcome(schedule: Schedule, outcome: Outcome, worker: str = "") -> lis
         where, tries = f" on {worker}" if worker else "", f"try {schedule.deaths[ref]} of {MOST_TRIES}"
         line = f"{ref.kind}/{ref.key} failed{where} ({tries}). It is tried again."
         return [Notice(line, (failure.reason, *outcome.log))]
-    outcomes = list[Outcome | Notice](schedule.finish(outcome))
+    outcomes = list[ShardOutcome | Notice](schedule.finish(outcome))
     if failure is not None and schedule.is_trial(ref):
         outcomes.append(Notice(failure.reason, urgent=True))
     return outcomes

@@ -27,6 +27,7 @@ GPU_VARIABLE = "CUDA_VISIBLE_DEVICES"
 _QUERY = "nvidia-smi"
 _QUERY_SECONDS = 20.0
 _MOST_WORKERS = 8
+_PACKAGES = ("duckdb", "numpy", "pandas", "pyarrow", "scikit-learn", "scipy", "sqlalchemy", "torch", "transformers")
 
 
 def visible_gpus() -> tuple[str, ...]:
@@ -69,9 +70,6 @@ def gpus_of_worker(gpus: Sequence[str], workers: int, place: int) -> tuple[str, 
     return tuple(gpus[place * len(gpus) // workers : (place + 1) * len(gpus) // workers])
 
 
-_PACKAGES = ("duckdb", "numpy", "pandas", "pyarrow", "scikit-learn", "scipy", "sqlalchemy", "torch", "transformers")
-
-
 @cache
 def package_versions() -> dict[str, str]:
     """Return the versions of Python and of the packages that determine results, by name."""
@@ -80,13 +78,9 @@ def package_versions() -> dict[str, str]:
 
 def hardware() -> dict[str, Any]:
     """Return the processor type, the operating system, the number of cores and the memory in GiB."""
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
-    return {
-        "machine": platform.machine(),
-        "system": f"{platform.system()} {platform.release()}",
-        "cores": os.cpu_count(),
-        "memory_gib": round(memory, 1),
-    }
+    memory = round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1)
+    system = f"{platform.system()} {platform.release()}"
+    return {"machine": platform.machine(), "system": system, "cores": os.cpu_count(), "memory_gib": memory}
 
 
 def run_environment() -> dict[str, Any]:

@@ -18,12 +18,14 @@ from rich.text import Text
 from prmcal import __version__
 from prmcal.db.text.formats import duration
 from prmcal.errors import StorageError
-from prmcal.harness.execution.events import Notice, Outcome
+from prmcal.harness.execution.events import Notice, ShardOutcome
 from prmcal.harness.execution.schedule import Schedule
 from prmcal.harness.planning.costs import CostModel, seconds_left
 from prmcal.harness.planning.plan import Plan
 from prmcal.harness.storage.store import ArtifactRef, Manifest
 from prmcal.harness.terminal import wrapped
+
+_WIDTH_OF_LINES = 100
 
 
 class Pace:
@@ -67,10 +69,7 @@ def crew_now(plan: Plan, schedule: Schedule) -> list[str]:
     return [line for *_, line in sorted(lines)]
 
 
-_WIDTH_OF_LINES = 100
-
-
-class Progress:
+class RunProgress:
     """The progress of a run: in its log, and as a bar with a line for each worker, or as a line every minute.
 
     The bar is for terminals. Earlier runs stay in the log. `plan` is what the run computes, and `done` are shards that
@@ -113,7 +112,7 @@ class Progress:
         lines += [f"    {detail_line}" for detail in details for detail_line in detail.splitlines()]
         self._log.write("\n".join(lines) + "\n")
 
-    def note(self, event: Outcome | Notice) -> None:
+    def note(self, event: ShardOutcome | Notice) -> None:
         """Write an event to the log, and count a shard that is done or failed.
 
         Raises a StorageError if the machine failed, for example with a full disk.

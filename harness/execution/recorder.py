@@ -9,7 +9,6 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import yaml
 
@@ -22,13 +21,13 @@ from prmcal.db.writer import Writer
 from prmcal.errors import RunError
 from prmcal.harness.execution import ending
 from prmcal.harness.execution.comparisons import compared_cells
-from prmcal.harness.execution.events import Outcome
+from prmcal.harness.execution.events import ShardOutcome
 from prmcal.harness.execution.machine import run_environment
 from prmcal.harness.execution.progress import Pace
-from prmcal.harness.jobs.job import Job, Labels
+from prmcal.harness.jobs.job import Job, JobLabels
 from prmcal.harness.jobs.parameters import Parameters
-from prmcal.harness.planning.plan import Cell, Plan
-from prmcal.harness.planning.saved import is_saved_plan, write_plan
+from prmcal.harness.planning.plan import Plan, PlannedCell
+from prmcal.harness.planning.saved import is_saved_plan
 from prmcal.harness.storage.folder import RunFolder, RunRecord
 from prmcal.harness.storage.store import ArtifactRef, Manifest, Store, content_key
 
@@ -75,17 +74,12 @@ class Recorder:
         self._loaded_jobs: set[str] = set()
         self._loaded_cells: set[str] = set()
         self._unwritten: dict[str, Job[Parameters]] = {}
-        self._cells_of: dict[str, list[Cell]] = defaultdict(list)
+        self._cells_of: dict[str, list[PlannedCell]] = defaultdict(list)
         for cell in plan.cells:
             self._cells_of[cell.job.key].append(cell)
         # By the keys of jobs: the shards that are not finished, and the status of the jobs of which one failed.
         self._missing: dict[str, set[ArtifactRef]] = {}
         self._failed: dict[str, str] = {}
-
-    def save_plan(self) -> None:
-        """Write the plan and the record of the run. Other processes read them to learn what the run does."""
-        write_plan(self._folder.directory, self.record.grid, self.plan)
-        self._folder.write_record(self.record)
 
     def lost_cells(self, part: Plan, drop: bool) -> list[str]:
         """Return the ids of the finished cells whose results the run deletes and does not compute again.
@@ -135,7 +129,7 @@ class Recorder:
         }
         self._write(begin=True)
 
-    def note(self, outcome: Outcome) -> None:
+    def note(self, outcome: ShardOutcome) -> None:
         """Note an outcome. Write all new results if the last time is long enough ago."""
         if outcome.manifest is not None:
             self.manifests[outcome.ref] = outcome.manifest
@@ -158,7 +152,7 @@ class Recorder:
         for shard in self.plan.shards():
             if shard.ref.key in failures and shard.ref not in but and shard.ref not in self.manifests:
                 blocked = any(ref.key in failures for refs in shard.inputs.values() for ref in refs)
-                self.note(Outcome(shard.ref, failure=failures[shard.ref.key], blocked=blocked))
+                self.note(ShardOutcome(shard.ref, failure=failures[shard.ref.key], blocked=blocked))
 
     def end(self) -> None:
         """Write the remaining results, compare the cells, and mark the run as ended."""
@@ -168,7 +162,7 @@ class Recorder:
         better = {metric.name: metric.better for metric in self.plan.metrics}
         comparisons = list(compared_cells(done, self.store, better))
         if not self.record.finished_at:
-            self.record = replace(self.record, finished_at=_now())
+            self.record = replace(self.record, finished_at=datetime.now(UTC).isoformat())
             self._folder.write_record(self.record)
         with self.writer.transaction() as transaction:
             transaction.replace_comparisons(comparisons)
@@ -254,26 +248,20 @@ class Recorder:
 
     def run_rows(self, status: str) -> list[Base]:
         """Return the rows of the runs whose results these are, with a status for this run."""
-        finished = "" if status == "running" else self.record.finished_at or _now()
+        finished = "" if status == "running" else self.record.finished_at or datetime.now(UTC).isoformat()
         environment = self.record.environment or run_environment()
         record = replace(self.record, finished_at=finished, environment=environment)
         return [*(run_row(source, "done") for source in record.sources), run_row(record, status)]
 
     def description(self) -> list[Base]:
         """Return the rows that describe the plan: plugins, metrics, data sets, and inputs of jobs."""
-        rows: list[Base] = [
-            Plugin(
-                kind=kind,
-                name=plugin.name,
-                plugin=plugin.reference.plugin,
-                arguments=dict(plugin.reference.arguments),
-                identity=dict(plugin.identity),
-                citation=plugin.citation,
-                position=position,
-            )
-            for kind, plugins in self.plan.plugins.items()
-            for position, plugin in enumerate(plugins)
-        ]
+        rows: list[Base] = []
+        for kind, plugins in self.plan.plugins.items():
+            for position, plugin in enumerate(plugins):
+                names = {"kind": kind, "name": plugin.name, "plugin": plugin.reference.plugin}
+                arguments, identity = dict(plugin.reference.arguments), dict(plugin.identity)
+                about = {"citation": plugin.citation, "position": position}
+                rows.append(Plugin(**names, arguments=arguments, identity=identity, **about))
         rows += [
             DescribedMetric(**asdict(metric), position=position) for position, metric in enumerate(self.plan.metrics)
         ]
@@ -292,7 +280,7 @@ class Recorder:
         ]
         return rows
 
-    def cell_row(self, cell: Cell) -> CellRow:
+    def cell_row(self, cell: PlannedCell) -> CellRow:
         """Return the row of a cell with its present status."""
         status = self._status(cell.job).replace("blocked", "failed")
         return CellRow(
@@ -310,13 +298,15 @@ class Recorder:
         )
 
     def job_row(self, job: Job[Parameters]) -> JobRow:
-        """Return the row of a job with its present status and its cost."""
+        """Return the row of a job with its present status and its cost, and the parameters that all shards share."""
         manifests = [self.manifests[shard.ref] for shard in job.shards if shard.ref in self.manifests]
+        first, *others = (shard.parameters.stored() for shard in job.shards)
+        shared = {name: value for name, value in first.items() if all(other[name] == value for other in others)}
         return JobRow(
             job_key=job.key,
             kind=job.kind,
             **_names(job.labels, (*_COORDINATES, "split")),
-            parameters=_job_parameters(job),
+            parameters={**shared, "shards": [{"key": shard.ref.key} for shard in job.shards]},
             status=self._status(job),
             reason=self._reason(job) or None,
             shards=len(job.shards),
@@ -344,18 +334,6 @@ def utc(time: str) -> datetime:
     return moment.astimezone(UTC).replace(tzinfo=None) if moment.tzinfo else moment
 
 
-def _now() -> str:
-    return datetime.now(UTC).isoformat()
-
-
-def _names(labels: Labels, columns: Sequence[str]) -> dict[str, str | None]:
+def _names(labels: JobLabels, columns: Sequence[str]) -> dict[str, str | None]:
     """Return names as the columns of a row; None for kinds that do not apply."""
     return {column: getattr(labels, column) or None for column in columns}
-
-
-def _job_parameters(job: Job[Parameters]) -> dict[str, Any]:
-    """Return the parameters that all shards of a job share, and the key of each shard."""
-    first, *others = (shard.parameters.stored() for shard in job.shards)
-    shared = {name: value for name, value in first.items() if all(other[name] == value for other in others)}
-    shards = [{"key": shard.ref.key} for shard in job.shards]
-    return {**shared, "shards": shards}

@@ -12,17 +12,17 @@ from prmcal.db.run_folder import FAILURES_FILE, LOG_FILE, RECORD_FILE
 from prmcal.errors import RunError
 from prmcal.harness.execution.earlier import earlier_texts, has_old_texts
 from prmcal.harness.execution.ending import Ending, EndWatch, RunSummary, read_failures
-from prmcal.harness.execution.events import Event, Notice, Outcome
+from prmcal.harness.execution.events import Event, Notice, ShardOutcome
 from prmcal.harness.execution.local import Executor, LocalExecutor
 from prmcal.harness.execution.machine import run_environment
-from prmcal.harness.execution.progress import Progress
+from prmcal.harness.execution.progress import RunProgress
 from prmcal.harness.execution.recorder import Recorder
 from prmcal.harness.execution.schedule import Schedule
 from prmcal.harness.planning.grid import GridSpec
 from prmcal.harness.planning.plan import Only
 from prmcal.harness.planning.planner import build_plan
 from prmcal.harness.planning.preflight import pair_problems, plan_problems
-from prmcal.harness.planning.saved import existing_plan
+from prmcal.harness.planning.saved import existing_plan, write_plan
 from prmcal.harness.storage.folder import RunFolder, RunRecord
 from prmcal.harness.storage.store import storage_errors
 from prmcal.harness.storage.written import fresh_folder
@@ -65,7 +65,7 @@ def run_grid(
                 f"An earlier version of prmcal, with other keys, made {directory}. Its samples can be kept: prmcal "
                 f"rebuild {directory}"
             )
-        record = _new_record(grid, plugin_files, workers, only or {}, executor)
+        record = _record(grid, plugin_files, workers, only or {}, executor)
         # The record comes first, so that a run that is killed at its beginning can be continued.
         if not (directory / RECORD_FILE).exists() and not folder.database.exists():
             folder.write_record(record)
@@ -76,10 +76,11 @@ def run_grid(
         if recorder.is_current(done):
             recorder.manifests = dict(done)
             return recorder.summary(part, 0, watch.seconds, log, None)
-        recorder.save_plan()
+        write_plan(directory, record.grid, plan)
+        folder.write_record(record)
         unfinished = [shard for shard in part.shards() if shard.ref not in done]
         schedule = Schedule(part, done, earlier_texts(folder.store, plan, unfinished))
-        progress = Progress(part, done, workers, log, stream)
+        progress = RunProgress(part, done, workers, log, stream)
         if damaged := tuple(str(path) for shard in unfinished if (path := folder.store.folder(shard.ref)).exists()):
             line = f"Damaged artifacts are computed again: {len(damaged):,}. {log} names them."
             progress.note(Notice(line, damaged, urgent=True))
@@ -112,30 +113,23 @@ def run_grid(
     return recorder.summary(part, computed, watch.seconds, log, ending)
 
 
-def _new_record(
-    grid: GridSpec, plugin_files: Sequence[Path], workers: int, only: Only, executor: Executor
-) -> RunRecord:
+def _record(grid: GridSpec, plugin_files: Sequence[Path], workers: int, only: Only, executor: Executor) -> RunRecord:
     """Return the record of a run that begins now. Other processes read it to learn what the run does."""
     environment = run_environment()
     if executor.on_gpus:  # Those of a cluster are not on this machine.
         environment["hardware"]["gpus"] = environment["hardware"]["gpus"] or ["GPUs of the cluster"]
-    return RunRecord(
-        grid=grid.model_dump(mode="json"),
-        plugin_files=[str(path.resolve()) for path in plugin_files],
-        run_id=secrets.token_hex(6),
-        started_at=datetime.now(UTC).isoformat(timespec="seconds"),
-        workers=workers,
-        only={kind: list(names) for kind, names in only.items()},
-        environment=environment,
-    )
+    data, files = grid.model_dump(mode="json"), [str(path.resolve()) for path in plugin_files]
+    run_id, started_at = secrets.token_hex(6), datetime.now(UTC).isoformat(timespec="seconds")
+    names_by_kind = {kind: list(names) for kind, names in only.items()}
+    return RunRecord(data, files, run_id, started_at, workers, names_by_kind, environment)
 
 
 def _compute(
     schedule: Schedule,
     executor: Executor,
     watch: EndWatch,
-    progress: Progress,
-    note: Callable[[Outcome], None],
+    progress: RunProgress,
+    note: Callable[[ShardOutcome], None],
     first: Iterable[Event] = (),
 ) -> Ending | None:
     """Compute the shards of a schedule. Return the signal that ended this early, if any.
@@ -148,7 +142,7 @@ def _compute(
             # A signal to all processes lets shards fail that have no fault.
             if isinstance(event, Notice) or (event is not None and (ending is None or event.failure is None)):
                 progress.note(event)
-                if isinstance(event, Outcome):
+                if isinstance(event, ShardOutcome):
                     note(event)
             progress.update(schedule)
             if ending is not None:

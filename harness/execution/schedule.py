@@ -13,11 +13,11 @@ from heapq import heapify, heappop, heappush
 
 from prmcal.harness.execution.dependencies import Dependencies
 from prmcal.harness.execution.ending import Failure
-from prmcal.harness.execution.events import Notice, Outcome
+from prmcal.harness.execution.events import Notice, ShardOutcome
 from prmcal.harness.jobs.job import Shard
 from prmcal.harness.jobs.parameters import Parameters
 from prmcal.harness.planning.plan import Plan
-from prmcal.harness.planning.preflight import Problem
+from prmcal.harness.planning.preflight import Obstacle
 from prmcal.harness.storage.store import ArtifactRef
 
 _Turn = tuple[bool, bool, int]
@@ -72,7 +72,6 @@ class Schedule:
         self._shards = [replace(shard, reuses=(*shard.reuses, *reused.get(shard.ref, ()))) for shard in shards]
         self._position = {shard.ref: position for position, shard in enumerate(self._shards)}
         self._dependencies = Dependencies(self._shards)
-        self._running: dict[ArtifactRef, Shard[Parameters]] = {}
         self._proven_models = {shard.resource for shard in plan.shards() if shard.ref in done}
         self._trials = self._first_of_models()
         # The ready shards: a heap for each model that they need, and one for those that need none, by an empty name.
@@ -83,12 +82,7 @@ class Schedule:
     @property
     def finished(self) -> bool:
         """True if no shard is waiting for a worker or running."""
-        return not self._running and not any(self._queues.values())
-
-    @property
-    def running(self) -> Collection[Shard[Parameters]]:
-        """A view of the shards that are handed out and not finished."""
-        return self._running.values()
+        return not self.started and not any(self._queues.values())
 
     @property
     def unfinished(self) -> Collection[Shard[Parameters]]:
@@ -129,21 +123,17 @@ class Schedule:
         elif loaded in models and not untried:
             model = loaded
         elif models:
-            model = min(untried or models, key=self._turn_of)
+            # A stage after the other, then what was handed out before, then the first of the plan.
+            turns = {model: (_STAGES[model.partition(":")[0]], *self._queues[model][0][1:]) for model in models}
+            model = min(untried or models, key=lambda model: turns[model])
         else:
             return None
         shard = self._shards[heappop(self._queues[model])[-1]]
-        self._running[shard.ref] = shard
         self.started[shard.ref] = time.monotonic()
         return shard
 
     def _first(self, queue: Sequence[_Turn]) -> Shard[Parameters]:
         return self._shards[queue[0][-1]]
-
-    def _turn_of(self, model: str) -> tuple[int, bool, int]:
-        """Return when a model comes that has ready shards, among others."""
-        _, again, position = self._queues[model][0]
-        return _STAGES[model.partition(":")[0]], again, position
 
     def put_back(self, ref: ArtifactRef) -> None:
         """Make a shard whose worker was lost ready again. It is the first of those that need the same model.
@@ -153,12 +143,12 @@ class Schedule:
         if self._stop(ref):
             self._line_up(ref, again=True)
 
-    def tries_again(self, outcome: Outcome) -> bool:
+    def tries_again(self, outcome: ShardOutcome) -> bool:
         """Put the shard of an outcome back if its model or its worker broke. Return whether it is tried again.
 
         It is not after three tries.
         """
-        if outcome.ref not in self._running or not outcome.broken:
+        if outcome.ref not in self.started or not outcome.broken:
             return False
         self.deaths[outcome.ref] += 1
         if self.deaths[outcome.ref] >= MOST_TRIES:
@@ -166,7 +156,7 @@ class Schedule:
         self.put_back(outcome.ref)
         return True
 
-    def finish(self, outcome: Outcome) -> list[Outcome]:
+    def finish(self, outcome: ShardOutcome) -> list[ShardOutcome]:
         """Note an outcome. Return it, and an outcome for every shard that can no longer be computed.
 
         The outcome of a shard that is not running is ignored, and nothing is returned. So a shard that was computed
@@ -185,26 +175,26 @@ class Schedule:
             outcomes += self.give_up(model, failure)
         return outcomes
 
-    def refuse(self, why: Callable[[Shard[Parameters]], Failure | None]) -> list[Outcome]:
+    def refuse(self, why: Callable[[Shard[Parameters]], Failure | None]) -> list[ShardOutcome]:
         """Let shards fail that must not be handed out, each for its reason. Return their outcomes.
 
         The outcomes include shards that need a refused one, and shards that only refused ones would read.
         """
-        outcomes: list[Outcome] = []
+        outcomes: list[ShardOutcome] = []
         for shard in list(self.unfinished):
             failure = why(shard)
             if failure is not None and self._remove(shard.ref):
-                refused = Outcome(shard.ref, failure=failure)
+                refused = ShardOutcome(shard.ref, failure=failure)
                 outcomes += [refused, *self._blocked_by(refused)]
         while outcomes and (unread := [ref for ref in self._dependencies.unread() if self._remove(ref)]):
-            outcomes += [Outcome(ref, failure=outcomes[0].failure, blocked=True) for ref in unread]
+            outcomes += [ShardOutcome(ref, failure=outcomes[0].failure, blocked=True) for ref in unread]
         for model, queue in self._queues.items():
             waiting = [turn for turn in queue if self._shards[turn[-1]].ref in self._dependencies.unfinished]
             heapify(waiting)
             self._queues[model] = waiting
         return outcomes
 
-    def give_up(self, model: str, failure: Failure) -> list[Outcome]:
+    def give_up(self, model: str, failure: Failure) -> list[ShardOutcome]:
         """Refuse all shards that need a model, as shards name it, because it cannot be used."""
 
         def why(shard: Shard[Parameters]) -> Failure | None:
@@ -212,7 +202,7 @@ class Schedule:
 
         return self.refuse(why)
 
-    def refused(self, problems: Iterable[Problem]) -> Iterator[Outcome | Notice]:
+    def refused(self, problems: Iterable[Obstacle]) -> Iterator[ShardOutcome | Notice]:
         """Yield the outcomes that follow from problems of models that were not tried yet, and of calibrators with PRMs.
 
         A model that cannot work is given up, before anything is sampled, and so is a fit that is not possible.
@@ -227,19 +217,19 @@ class Schedule:
             elif not problem.may_pass:
                 yield from self.give_up(f"{problem.kind}:{problem.name}", failure)
 
-    def _give_up_fits(self, problem: Problem, failure: Failure) -> list[Outcome]:
+    def _give_up_fits(self, problem: Obstacle, failure: Failure) -> list[ShardOutcome]:
         return self.refuse(lambda shard: failure if problem.is_of(shard) else None)
 
     def _remove(self, ref: ArtifactRef) -> bool:
         """Remove a shard if it is waiting, and return whether it was. It stays in its queue."""
-        return ref not in self._running and self._dependencies.remove(ref)
+        return ref not in self.started and self._dependencies.remove(ref)
 
-    def _blocked_by(self, outcome: Outcome) -> list[Outcome]:
+    def _blocked_by(self, outcome: ShardOutcome) -> list[ShardOutcome]:
         """Return the outcomes of all shards that need a failed one. They are no longer unfinished."""
         blocked, ready = self._dependencies.fail(outcome.ref)
         for ref in ready:
             self._line_up(ref)
-        return [Outcome(ref, failure=outcome.failure, blocked=True) for ref in blocked]
+        return [ShardOutcome(ref, failure=outcome.failure, blocked=True) for ref in blocked]
 
     def _first_of_models(self) -> set[ArtifactRef]:
         """Return the shard that tries out each model, and what it reads."""
@@ -265,5 +255,4 @@ class Schedule:
     def _stop(self, ref: ArtifactRef) -> bool:
         """Return whether a shard was running. It is not any more."""
         self.notes.pop(ref, None)
-        self.started.pop(ref, None)
-        return self._running.pop(ref, None) is not None
+        return self.started.pop(ref, None) is not None

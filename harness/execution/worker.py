@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from prmcal.errors import ModelBrokenError, StorageError
 from prmcal.harness.execution.ending import Failure
-from prmcal.harness.execution.events import Outcome
+from prmcal.harness.execution.events import ShardOutcome
 from prmcal.harness.jobs import compute
 from prmcal.harness.jobs.context import Context, Output
 from prmcal.harness.jobs.job import Shard
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "passive"}
 """With one thread each, results do not depend on the number of cores, and processes do not disturb each other."""
+_LONGEST_LINE = 200
 
 
 @contextmanager
@@ -64,30 +65,21 @@ def end_with(pipe: int) -> None:
     subprocess.Popen(["/bin/sh", "-c", "trap '' HUP INT TERM; read -r line; kill -KILL 0"], stdin=pipe)
 
 
-def run_shard(shard: Shard[Parameters], context: Context) -> Outcome:
+def run_shard(shard: Shard[Parameters], context: Context) -> ShardOutcome:
     """Compute a shard and store its artifact. A failure becomes an outcome with a reason."""
     begin = time.perf_counter()
     with _collected(context.report) as log:
         try:
             output = compute(shard, context)
-            figures = {
-                "seconds": round(time.perf_counter() - begin, 3),
-                "samples": output.samples,
-                "generated_tokens": output.generated_tokens,
-                "scored_tokens": output.scored_tokens,
-            }
+            figures = {name: getattr(output, name) for name in ("samples", "generated_tokens", "scored_tokens")}
+            figures["seconds"] = round(time.perf_counter() - begin, 3)
             manifest = context.store.write(shard.ref, lambda folder: _write(output, folder), figures)
             context.store.drop_checkpoints(shard.ref)
-            return Outcome(shard.ref, manifest, log=tuple(log))
+            return ShardOutcome(shard.ref, manifest, log=tuple(log))
         except Exception as error:
-            text = "".join(traceback.format_exception(error))
-            return Outcome(
-                shard.ref,
-                failure=Failure.of(error, shard.ref.kind),
-                fatal=isinstance(error, StorageError),
-                broken=isinstance(error, ModelBrokenError),
-                log=(*log, text),
-            )
+            failure, lines = Failure.of(error, shard.ref.kind), (*log, "".join(traceback.format_exception(error)))
+            fatal, broken = isinstance(error, StorageError), isinstance(error, ModelBrokenError)
+            return ShardOutcome(shard.ref, failure=failure, fatal=fatal, broken=broken, log=lines)
 
 
 class _Collector(logging.Handler):
@@ -114,9 +106,6 @@ def _collected(report: Callable[[str], None]) -> Iterator[list[str]]:
     finally:
         logging.captureWarnings(False)
         root.removeHandler(collector)
-
-
-_LONGEST_LINE = 200
 
 
 def serve(connection: Connection, directory: Path, plugin_files: Sequence[Path], output: Path) -> None:

@@ -167,7 +167,7 @@ class CalibratedPRM:
         with self.scorer.models.lock, plugin_guard("llm", self.llm.name, "generate"):
             llm = self.scorer.models.llm(self.llm, beside=True)
             completions = llm.generate_batch(requests, self.sampling)
-            samples = [sample for (sample,) in stored_completions(llm, [(prefix, 1)] * len(requests), completions)]
+            samples = [sample for (sample,) in stored_completions(llm, requests, completions)]
         solutions = [split_steps(sample.text) for sample in samples]
         rewards = self.scorer.rewards([(question, solution) for solution in solutions])
         texts = [join_steps(solution) for solution in solutions]

@@ -16,7 +16,7 @@ from prmcal.harness.jobs.job import TUNING, Job, Refs, Shard
 from prmcal.harness.jobs.parameters import FitParameters, Parameters, PluginReference
 from prmcal.harness.jobs.plugin_calls import plugin_guard
 from prmcal.harness.jobs.pools import tuning_pool
-from prmcal.harness.planning.plan import Cell, Plan
+from prmcal.harness.planning.plan import Plan, PlannedCell
 from prmcal.harness.planning.saved import existing_plan, load_plugins_of
 from prmcal.harness.storage.folder import RunFolder
 from prmcal.harness.storage.store import Store
@@ -103,7 +103,7 @@ def _scorer(plan: Plan, store: Store, fit: Job[FitParameters], llm: PluginRefere
     return Scorer(models, prm, calibrator, fitted.name, tuple(sorted(levels)))
 
 
-def _rule(plan: Plan, cell: Cell | None) -> tuple[PluginReference, Allowance]:
+def _rule(plan: Plan, cell: PlannedCell | None) -> tuple[PluginReference, Allowance]:
     """Return the strategy of a cell with its allowance, or the default one, with as many samples as the grid has."""
     samples = [job.shards[0].parameters.samples for job in plan.jobs_of(parameters.StrategyParameters)]
     samples += [job.shards[0].parameters.samples for job in plan.jobs_of(parameters.LeagueParameters)]

@@ -24,6 +24,7 @@ from prmcal.registry.plugins import metrics
 
 _COLUMNS = {"value": np.float64, "low": np.float64, "high": np.float64, "rows": np.int32, "questions": np.int32}
 
+_MEDIAN = 0.5
 MetricOf = Callable[[Bools], Ratio]
 """From a selection of questions, as an array of shape (questions,), to a metric of these questions."""
 
@@ -101,9 +102,6 @@ def question_output(
     return Output({"results": results, "question_results": by_question, "replicates": replicates})
 
 
-_MEDIAN = 0.5
-
-
 def compute_calibration_metrics(shard: Shard[CalibrationMetricsParameters], context: Context) -> Output:
     """Return all metrics over the prefixes of the measured trajectories.
 
@@ -127,15 +125,9 @@ def compute_calibration_metrics(shard: Shard[CalibrationMetricsParameters], cont
         with_ends = _statistics(parameters.metrics, _prefix_rows(joined, levels), bootstrap)
         statistics |= {with_terminal(name): statistic for name, statistic in with_ends.items()}
     results, replicates = metric_tables({None: statistics}, bootstrap)
-    return Output(
-        {
-            "results": results,
-            "question_results": _question_results(statistics),
-            "replicates": replicates,
-            "reliability_bins": reliability_bins(prefix_rows, parameters.bins),
-            "signed_error_bins": signed_error_bins(prefix_rows),
-        }
-    )
+    bins = reliability_bins(prefix_rows, parameters.bins)
+    tables = {"results": results, "question_results": _question_results(statistics), "replicates": replicates}
+    return Output({**tables, "reliability_bins": bins, "signed_error_bins": signed_error_bins(prefix_rows)})
 
 
 def _statistics(references: Sequence[PluginReference], rows: PrefixRows, bootstrap: Bootstrap) -> dict[str, Statistic]:
@@ -171,12 +163,7 @@ def _question_results(statistics: Mapping[str, Statistic]) -> pd.DataFrame:
 
 def _prefix_rows(joined: pd.DataFrame, levels: Sequence[float]) -> PrefixRows:
     """Return the prefixes with their success counts and the rewards of all levels, whose columns are the levels."""
-    return PrefixRows(
-        joined[_MEDIAN].to_numpy(np.float64),
-        joined["successes"].to_numpy(np.int64),
-        joined["follow_ups"].to_numpy(np.int64),
-        joined["question_id"].to_numpy(),
-        joined["terminal"].to_numpy(bool),
-        tuple(levels),
-        joined[list(levels)].to_numpy(np.float64),
-    )
+    k, n = (joined[name].to_numpy(np.int64) for name in ("successes", "follow_ups"))
+    question, terminal = joined["question_id"].to_numpy(), joined["terminal"].to_numpy(bool)
+    medians, rewards = joined[_MEDIAN].to_numpy(np.float64), joined[list(levels)].to_numpy(np.float64)
+    return PrefixRows(medians, k, n, question, terminal, tuple(levels), rewards)

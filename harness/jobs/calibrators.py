@@ -6,7 +6,7 @@ rewards and of everything that reads these still differ: stored states are an in
 from the trajectories and the scores, which are inputs in their place.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -116,12 +116,8 @@ def fit_to(calibrator: Calibrator, shard: Shard[FitParameters], context: Context
     grouping: dict[str, Any] = {}
     if calibrator.grouped:
         grouping["questions"] = np.unique(rows["question_id"].to_numpy(str), return_inverse=True)[1]
-    calibrator.fit(
-        features_of(context, shard, calibrator, rows),
-        rows["successes"].to_numpy(np.int64),
-        rows["follow_ups"].to_numpy(np.int64),
-        **grouping,
-    )
+    k, n = (rows[name].to_numpy(np.int64) for name in ("successes", "follow_ups"))
+    calibrator.fit(features_of(context, shard, calibrator, rows), k, n, **grouping)
 
 
 def compute_calibrated(shard: Shard[CalibratedParameters], context: Context) -> Output:
@@ -135,34 +131,19 @@ def compute_calibrated(shard: Shard[CalibratedParameters], context: Context) -> 
     reference = shard.parameters.calibrator
     with plugin_guard("calibrator", reference.name, "load"):
         calibrator = context.fitted_calibrator(shard, reference)
-    rewards = scored_prefixes(context, shard)
+    rows = scored_prefixes(context, shard)
     with plugin_guard("calibrator", reference.name, "predict"):
-        calibrated = predicted_rewards(calibrator, shard, context, rewards, shard.parameters.levels)
-    return Output({"calibrated_rewards": calibrated})
-
-
-def predicted_rewards(
-    calibrator: Calibrator,
-    shard: Shard[CalibratorParameters],
-    context: Context,
-    rows: pd.DataFrame,
-    more_levels: Collection[float] = (),
-) -> pd.DataFrame:
-    """Return the rewards of some scored prefixes by a fitted calibrator, with one row for each prefix and level.
-
-    `more_levels` are further levels beta. Raises a PluginFailedError if the calibrator does not fulfil its contract.
-    """
-    levels = sorted({*calibrator.levels, *more_levels})
-    predicted = np.empty((len(rows), len(levels)))
-    groups: Iterable[tuple[Any, Any]] = (
-        hidden_states(context, shard, rows, by_question=True)
-        if calibrator.reads == "hidden"
-        else [(slice(None), features_of(context, shard, calibrator, rows))]
-    )
-    for positions, features in groups:
-        predicted[positions] = checked_rewards(calibrator, features, levels)
+        levels = sorted({*calibrator.levels, *shard.parameters.levels})
+        predicted = np.empty((len(rows), len(levels)))
+        groups: Iterable[tuple[Any, Any]] = (
+            hidden_states(context, shard, rows, by_question=True)
+            if calibrator.reads == "hidden"
+            else [(slice(None), features_of(context, shard, calibrator, rows))]
+        )
+        for positions, features in groups:
+            predicted[positions] = checked_rewards(calibrator, features, levels)
     frames = [rows[PREFIX].assign(level=level, reward=predicted[:, column]) for column, level in enumerate(levels)]
-    return pd.concat(frames, ignore_index=True)
+    return Output({"calibrated_rewards": pd.concat(frames, ignore_index=True)})
 
 
 def compute_hidden(shard: Shard[HiddenParameters], context: Context) -> Output:

@@ -27,6 +27,10 @@ from prmcal.registry.strategies.best_of import best_of_each, curve_counts
 from prmcal.registry.strategies.scaling import adaptive_samples
 from prmcal.remembered import remembered
 
+_COMPARED = ("area", "samples_to_95")
+TARGETS = tuple(float(-np.expm1(-x)) for x in (0.125, 0.25, 0.5, 1.0, 2.0, 3.0, 4.0, 5.0))
+"""The eight values of C in the paper's ablation: log(1 - C) from -0.125 to -5."""
+
 
 def compute_curves(shard: Shard[CurvesParameters], context: Context) -> Output:
     """Return the points of accuracy against budget, overall and by difficulty, and the accuracy for each n."""
@@ -48,14 +52,9 @@ def _by_question(axis: pools.QuestionAxis, table: Floats) -> pd.DataFrame:
     """Return the accuracy of each question with each number of samples. From it follows the accuracy of any variant."""
     questions, samples = table.shape
     levels = pools.level_column(axis.question_levels)
-    return pd.DataFrame(
-        {
-            "question_id": np.repeat(axis.question_ids, samples),
-            "question_level": levels.repeat(samples),
-            "samples": np.tile(np.arange(1, samples + 1, dtype=np.int32), questions),
-            "accuracy": table.ravel(),
-        }
-    )
+    ids, counts = np.repeat(axis.question_ids, samples), np.arange(1, samples + 1, dtype=np.int32)
+    columns = {"question_id": ids, "question_level": levels.repeat(samples), "samples": np.tile(counts, questions)}
+    return pd.DataFrame({**columns, "accuracy": table.ravel()})
 
 
 def _points(
@@ -81,9 +80,6 @@ def _points(
     return pd.concat(tables).sort_values("level", kind="stable", ignore_index=True)
 
 
-_COMPARED = ("area", "samples_to_95")
-
-
 def compute_league(shard: Shard[LeagueParameters], context: Context) -> Output:
     """Return the points of the curve, its gain at equal cost and its saving at equal accuracy."""
     parameters = shard.parameters
@@ -101,19 +97,14 @@ def compute_league(shard: Shard[LeagueParameters], context: Context) -> Output:
     single_accuracy = pool.correct.mean(axis=1)
     curve = _best_curve(single_accuracy, swept, allowance.samples)
     fixed = _fixed_in_league(pools.last_scores(shard, context), trajectories.correct, allowance.samples)
-    metrics = _metrics(trajectories, curve, fixed, allowance.samples)
+    metrics = _metrics(trajectories.question_ids, curve, fixed, allowance.samples)
     # The other numbers are parts of these two, so only these are compared.
     results, replicates = metric_tables({None: metrics}, parameters.bootstrap, _COMPARED)
     results["rows"] = (results["questions"] * trajectories.correct.shape[1]).astype("int32")
     smooth = {name: metric for name, metric in metrics.items() if isinstance(metric, league.SmoothStatistic)}
-    return Output(
-        {
-            "results": results,
-            "question_results": trajectories.table({name: metric.linearised() for name, metric in smooth.items()}),
-            "replicates": replicates,
-            "league_points": _league_points(curve, swept),
-        }
-    )
+    by_question = trajectories.table({name: metric.linearised() for name, metric in smooth.items()})
+    tables = {"results": results, "question_results": by_question, "replicates": replicates}
+    return Output({**tables, "league_points": _league_points(curve, swept)})
 
 
 def _best_curve(single_accuracy: Floats, swept: Sequence[Answered], samples: int) -> Curve:
@@ -132,37 +123,22 @@ def _fixed_in_league(scores: Floats, correct: Bools, samples: int) -> Curve:
     return fixed_curve(best_of_each(scores, correct, samples), curve_counts(samples))
 
 
-def _metrics(
-    trajectories: pools.GradedTrajectories, curve: Curve, fixed: Curve, samples: int
-) -> dict[str, league.CurveStatistic]:
-    ids = trajectories.question_ids
-    metrics: dict[str, league.CurveStatistic] = {}
-    if samples > 1:
-        metrics["area"] = league.area(ids, curve, samples)
-        metrics["area_gain"] = league.area_gain(ids, curve, fixed, samples)
-    metrics["samples_to_95"] = league.samples_to_share(ids, curve, fixed, samples, LEAGUE_SHARE)
-    metrics["saving_95"] = league.saving(ids, curve, fixed, samples, LEAGUE_SHARE)
-    for budget in LEAGUE_BUDGETS:
-        if budget <= samples:
-            metrics[accuracy_at_name(budget)] = league.accuracy_at_budget(ids, curve, budget)
-    return metrics
+def _metrics(ids: NDArray[Any], curve: Curve, fixed: Curve, samples: int) -> dict[str, league.CurveStatistic]:
+    budgets = [budget for budget in LEAGUE_BUDGETS if budget <= samples]
+    return {
+        "area": league.area(ids, curve, samples),
+        "area_gain": league.area_gain(ids, curve, fixed, samples),
+        "samples_to_95": league.samples_to_share(ids, curve, fixed, samples, LEAGUE_SHARE),
+        "saving_95": league.saving(ids, curve, fixed, samples, LEAGUE_SHARE),
+        **{accuracy_at_name(budget): league.accuracy_at_budget(ids, curve, budget) for budget in budgets},
+    }
 
 
 def _league_points(curve: Curve, swept: Sequence[Answered]) -> pd.DataFrame:
     """Return the points with their intervals, and the largest error due to the limited number of orders."""
     errors = [order_error(point.order_error) for point in swept if point.order_error is not None]
-    return pd.DataFrame(
-        {
-            "point": np.arange(len(curve.cost), dtype=np.int32),
-            **curve.columns("samples"),
-            "order_error": max(errors, default=0.0),
-            "questions": np.int32(curve.questions),
-        }
-    )
-
-
-TARGETS = tuple(float(-np.expm1(-x)) for x in (0.125, 0.25, 0.5, 1.0, 2.0, 3.0, 4.0, 5.0))
-"""The eight values of C in the paper's ablation: log(1 - C) from -0.125 to -5."""
+    numbers = {"point": np.arange(len(curve.cost), dtype=np.int32), **curve.columns("samples")}
+    return pd.DataFrame({**numbers, "order_error": max(errors, default=0.0), "questions": np.int32(curve.questions)})
 
 
 def fixed_curve(table: Floats, counts: Sequence[int] | Ints) -> Curve:

@@ -98,7 +98,7 @@ def compute_success(shard: Shard[SuccessParameters], context: Context) -> Output
     for prefix in measured_prefixes(trajectories, parameters):
         key = prefix.question_id, prefix.key
         if key not in counts:
-            outcome, terminal = _outcome(prefix, parameters, grading)
+            outcome, terminal = grading.outcome(prefix)
             successes = count * bool(outcome)
             if outcome is None:
                 head = text_so_far(prefix.steps)
@@ -108,21 +108,6 @@ def compute_success(shard: Shard[SuccessParameters], context: Context) -> Output
         successes, terminal = counts[key]
         rows.append((prefix.question_id, prefix.trajectory, prefix.step, successes, count, terminal))
     return Output({"successes": successes_table(rows)})
-
-
-def _outcome(
-    prefix: PrefixOfTrajectory, parameters: SuccessParameters, grading: "_Grading"
-) -> tuple[bool | None, bool]:
-    """Return whether all follow-ups of a prefix are correct (None: they must be graded), and whether it is terminal."""
-    outcome = prefix.outcome(parameters.follow_ups.stop)
-    if outcome is not None:
-        return outcome, prefix.whole
-    if not prefix.finished(parameters.answers):
-        return None, False
-    text = join_steps(prefix.steps)
-    if find_answer(text, parameters.answers, prefix.whole) is None:
-        return False, True
-    return grading.verdict_on(prefix.question_id, text)[0] == "correct", True
 
 
 def successes_table(rows: Sequence[tuple[str, int, int, int, int, bool]]) -> pd.DataFrame:
@@ -210,6 +195,19 @@ class _Grading:
         request = GradingRequest(question, answer and answer.text, text)
         (grade,) = graded_by(self._context, parameters.grader, [request])
         return grade.verdict, request.answer
+
+    def outcome(self, prefix: PrefixOfTrajectory) -> tuple[bool | None, bool]:
+        """Return whether all follow-ups of a prefix are correct (None: grade them), and whether it is terminal."""
+        parameters = self.shard.parameters
+        outcome = prefix.outcome(parameters.follow_ups.stop)
+        if outcome is not None:
+            return outcome, prefix.whole
+        if not prefix.finished(parameters.answers):
+            return None, False
+        text = join_steps(prefix.steps)
+        if find_answer(text, parameters.answers, prefix.whole) is None:
+            return False, True
+        return self.verdict_on(prefix.question_id, text)[0] == "correct", True
 
 
 def graded_by(context: Context, reference: PluginReference, requests: Sequence[GradingRequest]) -> list[Graded]:

@@ -92,7 +92,7 @@ NoName = Literal[""]
 
 
 @dataclass(frozen=True, slots=True)
-class Labels:
+class JobLabels:
     """The names in the grid of the data set and the plugins of a job or a cell; empty for kinds without one."""
 
     llm: Name | NoName = ""
@@ -112,7 +112,7 @@ class Job(Generic[P_co]):
 
     key: str
     """Hash of the keys of its shards."""
-    labels: Labels
+    labels: JobLabels
     shards: tuple[Shard[P_co], ...] = field(compare=False)
     """At least one, all of one kind."""
     inputs: "tuple[Job[Parameters], ...]" = field(default=(), compare=False)

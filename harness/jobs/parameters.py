@@ -22,6 +22,8 @@ from prmcal.registry.plugins import Registry
 AnyPlugin = TypeVar("AnyPlugin", bound=Plugin)
 ALL_GPUS = 1_000_000
 """The GPUs of a model that is spread over all of a machine."""
+KEPT_STATES = 4 * 2**30
+"""The most bytes of hidden states that stay in memory, of those that are computed when a calibrator reads them."""
 Range = Annotated[InstanceOf[range], BeforeValidator(lambda ends: range(*ends))]
 """Positions or indices without gaps, which are read from [start, stop]."""
 
@@ -73,10 +75,14 @@ class Parameters:
     """The questions that the shard is about."""
 
     @property
+    def ranges(self) -> list[range]:
+        """The fields in which the shards of a job differ. The first one is the range of the questions."""
+        return [self.data.questions, *(value for value in vars(self).values() if isinstance(value, range))]
+
+    @property
     def size(self) -> int:
         """The amount of work, compared with shards of the same kind: questions x trajectories x follow-ups."""
-        ranges = [value for value in vars(self).values() if isinstance(value, range)]
-        return math.prod(map(len, [self.data.questions, *ranges]))
+        return math.prod(map(len, self.ranges))
 
     def stored(self) -> dict[str, Any]:
         """Return the parameters as JSON data for the database. The fields of `data` stand beside the other fields.
@@ -230,10 +236,6 @@ class HiddenParameters(ScoringParameters):
     """Compute the hidden states of the measured trajectories."""
 
     kind = "hidden"
-
-
-KEPT_STATES = 4 * 2**30
-"""The most bytes of hidden states that stay in memory, of those that are computed when a calibrator reads them."""
 
 
 @dataclass(frozen=True, kw_only=True)

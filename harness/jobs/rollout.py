@@ -30,6 +30,8 @@ REQUEST = "request"
 TEXT_TABLES = {"rollout": "texts", "follow_ups": "follow_ups"}
 """The table with the texts, in the artifacts of each kind of job whose texts can be taken over."""
 _DECIDING = ("llm", "sampling", "seed", "prefer_answered")
+_TYPES = {"text": "str", "tokens": "int32", "prompt_tokens": "int32", "finish_reason": "str"}
+_TYPES |= {"correct": "boolean", REQUEST: "str"}
 
 
 @dataclass(frozen=True)
@@ -150,10 +152,6 @@ def chosen_prefixes(steps: int, most_prefixes: int | None, first_prefixes: int |
     return [(2 * number * steps + gaps) // (2 * gaps) for number in range(most_prefixes)]
 
 
-_TYPES = {"text": "str", "tokens": "int32", "prompt_tokens": "int32", "finish_reason": "str"}
-_TYPES |= {"correct": "boolean", REQUEST: "str"}
-
-
 class Drawing:
     """The completions of a shard: taken over from other shards with the same request, or else sampled.
 
@@ -171,7 +169,8 @@ class Drawing:
         Each has the trajectory that it belongs to, if equal prefixes of other trajectories shall have other texts. If
         more completions are sampled than kept, those with a boxed answer are kept first.
         """
-        requests = [self._request(prefix, trajectory) for prefix, trajectory in prefixes]
+        kind, identity = self._shard.ref.kind, self._shard.identity
+        requests = [request_key(kind, identity, self._block, *prefix) for prefix in prefixes]
         completions_of = self._reused(set(requests))
         prefix_of = {request: prefix for request, (prefix, _) in zip(requests, prefixes, strict=True)}
         missing = {request: prefix for request, prefix in prefix_of.items() if request not in completions_of}
@@ -186,9 +185,6 @@ class Drawing:
     def output(self, name: str, table: pd.DataFrame) -> Output:
         """Return the output of the shard with the sampled completions, without those that were taken over."""
         return Output({name: table}, samples=self._samples, generated_tokens=self._tokens)
-
-    def _request(self, prefix: Prefix, trajectory: int | None) -> str:
-        return request_key(self._shard.ref.kind, self._shard.identity, self._block, prefix, trajectory)
 
     def _reused(self, requests: set[str]) -> dict[str, list[Completion]]:
         """Return the completions that other shards have for some requests."""
@@ -209,7 +205,7 @@ class Drawing:
         with plugin_guard("llm", parameters.llm.name, "generate"):
             llm = self._context.llm(parameters.llm)
             completions = patiently(llm, lambda: llm.generate_batch(requests, parameters.sampling))
-            return stored_completions(llm, [(request.prefix, request.n) for request in requests], completions)
+            return stored_completions(llm, requests, completions)
 
 
 def request_key(

@@ -12,9 +12,6 @@ from prmcal.harness.jobs.plugin_calls import checked_scores, plugin_guard
 from prmcal.registry.contracts.data import PrefixScores, ScoringRequest
 from prmcal.steps import split_steps
 
-_Place = tuple[str, int, PrefixScores]
-"""The id of a question, the index of one of its trajectories, and the scores of this trajectory."""
-
 
 def scoring_requests(context: Context, data: QuestionSlice, trajectories: pd.DataFrame) -> dict[str, ScoringRequest]:
     """Return the requests to score some trajectories: one for each question, by its id, in the order of the table."""
@@ -46,8 +43,8 @@ def compute_score(shard: Shard[ScoreParameters], context: Context) -> Output:
     return Output({"rewards": _rewards(scored), "scored_tokens": tokens}, scored_tokens=total)
 
 
-def _rewards(scored: Sequence[_Place]) -> pd.DataFrame:
-    """Return one row for each prefix.
+def _rewards(scored: Sequence[tuple[str, int, PrefixScores]]) -> pd.DataFrame:
+    """Return one row for each prefix of trajectories, which are given by question, index and scores.
 
     The table is built from whole columns: a table for each trajectory would take as long as a small PRM.
     """

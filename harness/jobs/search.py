@@ -5,7 +5,7 @@ the other questions. Its random numbers follow from the seed, its own id, the st
 prefix. So a question alone has the same result, provided that the models give the same outputs in any batch.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import compress
 from typing import Any
@@ -43,6 +43,7 @@ Calibrate = Callable[[Any, Floats], tuple[Floats, Floats]]
 
 The first argument is a sequence of prefixes, or the hidden states of all prefixes that are not too long.
 """
+_MEDIAN = 0.5
 
 
 @dataclass(frozen=True)
@@ -102,7 +103,7 @@ class Searched:
 
 
 @dataclass(frozen=True)
-class BeamSearch:
+class StepSearch:
     """A search. The same questions, plugins, sampling and seed give the same result.
 
     The LLM samples the steps, the PRM scores the prefixes, and `calibrate` maps its logits to rewards. The strategy
@@ -163,7 +164,11 @@ class BeamSearch:
         batches: list[tuple[int, list[int]]] = []
         requests = []
         for index, (search, beams) in enumerate(zip(searches, candidates, strict=True)):
-            for number, (steps, members) in enumerate(_by_steps(beams)):
+            members_of: dict[tuple[str, ...], list[int]] = {}  # Equal prefixes are one request.
+            for member, beam in enumerate(beams):
+                if not beam.finished:
+                    members_of.setdefault(beam.steps, []).append(member)
+            for number, (steps, members) in enumerate(members_of.items()):
                 search.generations += len(members)
                 key = content_key([self.seed, search.question.text, search.rounds, step, number])
                 prefix = Prefix(search.question.text, steps)
@@ -236,9 +241,7 @@ class BeamSearch:
         return int(np.clip(self.strategy.keep(highest, self.target), 1, self.strategy.width))
 
 
-def lengthened(
-    beam: Beam, completion: Completion, most_tokens: int, most_steps: int, with_prompt: bool = False
-) -> Beam:
+def lengthened(beam: Beam, completion: Completion, most_tokens: int, most_steps: int, with_prompt: bool) -> Beam:
     """Return a prefix with one more sampled step, without rewards. It is finished at a boxed answer or a limit.
 
     The limit of tokens is for the steps, or with `with_prompt` also for the prompt.
@@ -250,18 +253,6 @@ def lengthened(
     length = max(tokens, completion.prompt_tokens + completion.tokens) if with_prompt else tokens
     ended = completion.finish_reason != "stop" or length >= most_tokens or drawn >= most_steps
     return Beam(steps, drawn, tokens, answered or ended)
-
-
-def _by_steps(beams: Sequence[Beam]) -> Iterable[tuple[tuple[str, ...], list[int]]]:
-    """Group the unfinished candidates by prefix: equal prefixes are one request."""
-    groups: dict[tuple[str, ...], list[int]] = {}
-    for index, beam in enumerate(beams):
-        if not beam.finished:
-            groups.setdefault(beam.steps, []).append(index)
-    return groups.items()
-
-
-_MEDIAN = 0.5
 
 
 def compute_search(shard: Shard[SearchParameters], context: Context) -> Output:
@@ -276,8 +267,11 @@ def compute_search(shard: Shard[SearchParameters], context: Context) -> Output:
         calibrator = None if parameters.calibrator is None else context.fitted_calibrator(shard, parameters.calibrator)
         calibrate = calibrating(calibrator, prm, parameters.level)
         from_states = calibrator is not None and calibrator.reads == "hidden"
+        # The seed does not depend on which questions are searched together.
+        settings = {name: value for name, value in shard.identity.items() if name != "data"}
+        seed = seed_from_key(content_key([settings, [ref.key for refs in shard.inputs.values() for ref in refs]]))
         sampling, target = parameters.sampling, parameters.target
-        beam_search = BeamSearch(llm, prm, strategy, calibrate, sampling, target, _seed(shard), from_states)
+        beam_search = StepSearch(llm, prm, strategy, calibrate, sampling, target, seed, from_states)
         searched = beam_search.run(questions)
     counts = dict.fromkeys(("steps", "finished", "rounds", "generations"), "int32")
     tokens = dict.fromkeys(("generated_tokens", "prefill_tokens", "scored_tokens"), "int64")
@@ -302,13 +296,6 @@ def compute_search(shard: Shard[SearchParameters], context: Context) -> Output:
         generated_tokens=int(frame["generated_tokens"].sum()),
         scored_tokens=int(frame["scored_tokens"].sum()),
     )
-
-
-def _seed(shard: Shard[SearchParameters]) -> int:
-    """Return the seed of a search. The seed does not depend on which questions are searched together."""
-    settings = {name: value for name, value in shard.identity.items() if name != "data"}
-    fits = [ref.key for refs in shard.inputs.values() for ref in refs]
-    return seed_from_key(content_key([settings, fits]))
 
 
 def calibrating(calibrator: Calibrator | None, prm: PRM, level: float | None) -> Calibrate:

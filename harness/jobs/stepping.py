@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from prmcal.registry.contracts import data
+from prmcal.registry.contracts.data import Completion, FinishReason, GenerationRequest, Prefix, Sampling
 from prmcal.registry.contracts.models import LLM
 from prmcal.registry.contracts.results import check_completions, require_length
 from prmcal.registry.network import patiently
@@ -15,7 +15,7 @@ from prmcal.registry.splitting import StepSplitting, split_text
 from prmcal.steps import STEP_SEPARATOR, THOUGHT_BEGINS, in_thought, stored_text, text_so_far, without_marks
 
 
-def in_steps(llm: LLM, prefix: data.Prefix, completions: Sequence[data.Completion]) -> list[data.Completion]:
+def in_steps(llm: LLM, prefix: Prefix, completions: Sequence[Completion]) -> list[Completion]:
     """Return the completions of a prefix as they are stored.
 
     If the prompt of a bare question ends with the tag that begins a thought, the completion gets this tag. The finish
@@ -23,7 +23,7 @@ def in_steps(llm: LLM, prefix: data.Prefix, completions: Sequence[data.Completio
     lines do. The rest of the text is unchanged.
     """
     splitting = StepSplitting.of(llm.splitting)
-    thinking = starts_in_thought(llm, prefix)
+    thinking = in_thought(text_so_far(prefix.steps)) if prefix.steps else llm.opens_thought(prefix.question)
     converted = []
     for completion in completions:
         text = without_marks(completion.text)
@@ -32,34 +32,23 @@ def in_steps(llm: LLM, prefix: data.Prefix, completions: Sequence[data.Completio
         if splitting.changes_texts:
             text = stored_text(split_text(text, splitting, thinking, llm.count_tokens))
         cut_off = completion.finish_reason == "length" and in_thought(text_so_far(prefix.steps) + text)
-        reason: data.FinishReason = "thought" if cut_off else completion.finish_reason
+        reason: FinishReason = "thought" if cut_off else completion.finish_reason
         converted.append(replace(completion, text=text, finish_reason=reason))
     return converted
 
 
-def starts_in_thought(llm: LLM, prefix: data.Prefix) -> bool:
-    """Return whether the completions of a prefix begin inside a thought."""
-    if prefix.steps:
-        return in_thought(text_so_far(prefix.steps))
-    return llm.opens_thought(prefix.question)
-
-
-def stored_completions(
-    llm: LLM, requests: Sequence[tuple[data.Prefix, int]], completions_of: Any
-) -> list[list[data.Completion]]:
-    """Return the completions of an LLM for prefixes, each with a number of completions, in their stored form.
+def stored_completions(llm: LLM, requests: Sequence[GenerationRequest], completions_of: Any) -> list[list[Completion]]:
+    """Return the completions of an LLM for some requests, in their stored form.
 
     Raises a FaultyPluginError unless the numbers are right and the completions can be stored.
     """
     require_length(completions_of, len(requests), "lists of completions")
-    for (_, count), completions in zip(requests, completions_of, strict=True):
-        check_completions(completions, count)
-    return [in_steps(llm, prefix, texts) for (prefix, _), texts in zip(requests, completions_of, strict=True)]
+    for request, completions in zip(requests, completions_of, strict=True):
+        check_completions(completions, request.n)
+    return [in_steps(llm, request.prefix, texts) for request, texts in zip(requests, completions_of, strict=True)]
 
 
-def next_steps(
-    llm: LLM, requests: Sequence[data.GenerationRequest], sampling: data.Sampling
-) -> list[list[data.Completion]]:
+def next_steps(llm: LLM, requests: Sequence[GenerationRequest], sampling: Sampling) -> list[list[Completion]]:
     """Continue several prefixes by one step each, in one call.
 
     `sampling` is for whole trajectories. Completions have their stored form. The finish reason is ``stop`` if the LLM
@@ -69,4 +58,4 @@ def next_steps(
         return []
     until = replace(sampling, stop=tuple(dict.fromkeys([*sampling.stop, STEP_SEPARATOR])))
     completions = patiently(llm, lambda: llm.generate_batch(requests, until))
-    return stored_completions(llm, [(request.prefix, request.n) for request in requests], completions)
+    return stored_completions(llm, requests, completions)

@@ -52,15 +52,9 @@ def compare_again(directory: Path, plugin_files: Sequence[Path] = ()) -> Compare
     questions = {(data.name, data.split): data.questions for data in plan.datasets}
     names = {cell.job.refs[0]: cell.cell_id for cell in reversed(plan.cells)}
     agree, differing, unchecked = 0, {}, Counter[str]()
-    with (
-        starting_with(ONE_THREAD),
-        ProcessPoolExecutor(
-            min(os.cpu_count() or 1, max(1, len(shards))),
-            multiprocessing.get_context("spawn"),
-            _begin,
-            (directory, questions, plugin_files),
-        ) as pool,
-    ):
+    workers, spawn = min(os.cpu_count() or 1, max(1, len(shards))), multiprocessing.get_context("spawn")
+    begin_args = (directory, questions, plugin_files)
+    with starting_with(ONE_THREAD), ProcessPoolExecutor(workers, spawn, _begin, begin_args) as pool:
         try:
             for shard, (reason, lines) in zip(shards, pool.map(_compare, shards, chunksize=4), strict=True):
                 agree += not reason and not lines

@@ -21,9 +21,9 @@ from prmcal.db.run_folder import FAILURES_FILE, PLAN_FILE, RECORD_FILE
 from prmcal.errors import DamagedDatabaseError, DataError, MissingDatabaseError, PrmcalError, RunError
 from prmcal.harness.execution.ending import Failure
 from prmcal.harness.execution.recorder import JOB_TABLES
-from prmcal.harness.jobs.job import Labels, shard_key
+from prmcal.harness.jobs.job import JobLabels, shard_key
 from prmcal.harness.merging.tables import check_tables
-from prmcal.harness.planning.plan import Cell, Plan, PlannedPlugin, PlannedQuestions
+from prmcal.harness.planning.plan import Plan, PlannedCell, PlannedPlugin, PlannedQuestions
 from prmcal.harness.planning.saved import existing_plan
 from prmcal.harness.storage.folder import RunFolder, RunRecord, one_problem
 from prmcal.harness.storage.store import MANIFEST_FILE, ArtifactRef, Manifest, Store, content_key
@@ -102,11 +102,11 @@ class _Parts:
     """The parts of a plan. They are checked again, because what is read can have values of other types."""
 
     __pydantic_config__: ClassVar = {"arbitrary_types_allowed": True, "revalidate_instances": "always", "strict": True}
-    cells: tuple[Cell, ...]
+    cells: tuple[PlannedCell, ...]
     plugins: Mapping[str, tuple[PlannedPlugin[Any], ...]]
     datasets: list[PlannedQuestions]
     questions: list[tuple[str, str, str, Level | None, str | None, tuple[str, ...]]]
-    jobs: list[tuple[Labels, str, int]]
+    jobs: list[tuple[JobLabels, str, int]]
 
 
 def _check_plan(plan: Plan) -> None:

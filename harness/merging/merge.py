@@ -81,14 +81,9 @@ def _record(union: Union) -> RunRecord:
     # No grid can have this name, because it contains a space. So no run can claim the folder.
     names = " and ".join(dict.fromkeys(grid["name"] for grid in unique))
     end = max(run.finished_at or run.started_at for run in records.values())
-    return RunRecord(
-        grid=unique[0] if len(unique) == 1 else {"name": f"merge of {names}", "grids": unique},
-        plugin_files=[],
-        run_id=content_key(list(records))[:12],
-        started_at=end,
-        finished_at=end,
-        sources=list(records.values()),
-    )
+    grid = unique[0] if len(unique) == 1 else {"name": f"merge of {names}", "grids": unique}
+    run_id, sources = content_key(list(records))[:12], list(records.values())
+    return RunRecord(grid, plugin_files=[], run_id=run_id, started_at=end, finished_at=end, sources=sources)
 
 
 def _take_over(old: Path, new: Path) -> None:

@@ -5,8 +5,6 @@ it. So a process of its own reads them, and compares the footer with limits firs
 database is built from the tables, before the merged folder takes its place.
 """
 
-from __future__ import annotations
-
 import math
 import multiprocessing
 import resource
@@ -14,15 +12,15 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from prmcal.errors import DataError, PrmcalError
 from prmcal.harness.execution.worker import starting_with
 from prmcal.registry.messages import reading
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
 
 _MOST_ROWS, _MOST_COLUMNS, _MOST_BYTES = 2**26, 100, 2**31
 """The largest table. The bytes are in memory, and in the file before compression."""
@@ -30,13 +28,16 @@ _WIDTH = 8
 """Bytes of a value in memory, at most, besides a text."""
 _MEMORY = 2**33
 """Bytes of addresses that the process may use, of which it has memory for a part."""
+RELATIVE, ABSOLUTE = 1e-9, 1e-12
+"""Numbers are equal if they are this close: other processors and libraries add them in another order."""
 
 
 def check_tables(paths: Sequence[Path]) -> None:
     """Check that Parquet files can be read within the limits. Raises a DataError with the first problem."""
     if not paths:
         return
-    with starting_with({}), ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), _limit_memory) as pool:
+    context, limit = multiprocessing.get_context("spawn"), (resource.RLIMIT_AS, (_MEMORY, _MEMORY))
+    with starting_with({}), ProcessPoolExecutor(1, context, resource.setrlimit, limit) as pool:
         answers = pool.map(_problem_of, paths, chunksize=64)
         for path in paths:
             try:
@@ -47,16 +48,10 @@ def check_tables(paths: Sequence[Path]) -> None:
                 raise DataError(f"The table {'/'.join(path.parts[-3:])} cannot be read: {problem}.")
 
 
-def _limit_memory() -> None:
-    resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
-
-
 def _problem_of(path: Path) -> str:
     """Return what is wrong with a table, without a full stop; empty if nothing is."""
-    import pyarrow.parquet as parquet
-
     try:
-        with reading(""), parquet.ParquetFile(path) as opened:
+        with reading(""), pq.ParquetFile(path) as opened:
             _check_footer(opened.metadata, opened.schema_arrow)
             opened.read(use_threads=False).validate(full=True)
     except PrmcalError as error:
@@ -77,11 +72,7 @@ def _check_footer(metadata: pq.FileMetaData, schema: pa.Schema) -> None:
             raise DataError(f"it claims {count:,} {what}, but at most {limit:,} are allowed")
 
 
-RELATIVE, ABSOLUTE = 1e-9, 1e-12
-"""Numbers are equal if they are this close: other processors and libraries add them in another order."""
-
-
-class Difference(NamedTuple):
+class ColumnDifference(NamedTuple):
     """The values of a column that differ between two tables."""
 
     column: str
@@ -91,13 +82,10 @@ class Difference(NamedTuple):
     """The largest difference of a number; NaN if the column has no numbers, or one of two is not finite."""
 
 
-def differences(first_table: pa.Table, second_table: pa.Table) -> Iterator[Difference]:
+def differences(first_table: pa.Table, second_table: pa.Table) -> Iterator[ColumnDifference]:
     """Yield the columns in which two tables differ by more than rounding."""
-    import numpy as np
-    import pyarrow as pa
-
     if first_table.column_names != second_table.column_names or len(first_table) != len(second_table):
-        yield Difference("", max(len(first_table), len(second_table)), np.nan)
+        yield ColumnDifference("", max(len(first_table), len(second_table)), np.nan)
         return
     for column in first_table.column_names:
         if first_table[column].equals(second_table[column]):
@@ -111,7 +99,7 @@ def differences(first_table: pa.Table, second_table: pa.Table) -> Iterator[Diffe
         else:
             differs = ((values != other_values) & ~(values.isna() & other_values.isna())).to_numpy(bool)
         if differs.any():
-            yield Difference(column, int(differs.sum()), size)
+            yield ColumnDifference(column, int(differs.sum()), size)
 
 
 def result_differences(first_table: pa.Table, second_table: pa.Table) -> dict[str, float]:

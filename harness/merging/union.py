@@ -15,14 +15,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from prmcal.db.metrics import Metric
+from prmcal.db.metrics import MetricColumn
 from prmcal.errors import RunError
 from prmcal.harness.execution.ending import Failure
-from prmcal.harness.jobs.job import Job, Labels, job_key
+from prmcal.harness.jobs.job import Job, JobLabels, job_key
 from prmcal.harness.jobs.parameters import MeasuringParameters, Parameters
 from prmcal.harness.merging.checks import Source
 from prmcal.harness.merging.tables import differences, result_differences
-from prmcal.harness.planning.plan import Cell, Plan, PlannedPlugin, PlannedQuestions
+from prmcal.harness.planning.plan import Plan, PlannedCell, PlannedPlugin, PlannedQuestions
 from prmcal.harness.storage.store import ArtifactRef, Store, content_key
 
 _SAMPLED = ("rollout", "follow_ups", "imported")
@@ -30,7 +30,7 @@ _SAMPLED = ("rollout", "follow_ups", "imported")
 _OF_CELL = ("strategy", "target", "level")
 """Parameters of a measurement in which the cells of one setting differ."""
 
-_Node = tuple[str, Labels]
+_Node = tuple[str, JobLabels]
 """A job: the key that follows from its shards, and its labels."""
 _Sizes = dict[str, float]
 """The largest difference of values, by their name. NaN if they are no numbers."""
@@ -66,11 +66,11 @@ class _Builder:
         self.holders: dict[ArtifactRef, Source] = {}
         self.plugins: dict[str, dict[str, PlannedPlugin[Any]]] = defaultdict(dict)
         self.datasets: dict[tuple[str, str], PlannedQuestions] = {}
-        self.metrics: dict[str, Metric] = {}
+        self.metrics: dict[str, MetricColumn] = {}
         self.measurements: dict[tuple[str, ...], set[str]] = {}
         self.jobs: dict[_Node, Job[Parameters]] = {}
         self.keys: set[str] = set()
-        self.cells: dict[str, Cell] = {}
+        self.cells: dict[str, PlannedCell] = {}
 
     def add(self, source: Source) -> None:
         """Add a run.
@@ -135,7 +135,7 @@ class _Builder:
         sizes: dict[ArtifactRef, _Sizes] = {}
         behind = {source.folder: self._behind(self._unequal_artifacts(source, sizes)) for source in self.sources}
         failures: dict[str, Failure] = {}
-        earlier: dict[tuple[Path, ArtifactRef], Cell] = {}
+        earlier: dict[tuple[Path, ArtifactRef], PlannedCell] = {}
         for source in reversed(self.sources):
             failures |= source.failures
             earlier |= {(source.folder, cell.job.refs[0]): cell for cell in source.plan.cells}
@@ -149,13 +149,9 @@ class _Builder:
                 run = before.source or holder.record.run_id
                 cell = replace(cell, source=run, difference=text or before.difference)
             cells.append(cell)
-        plan = Plan(
-            tuple(self.jobs.values()),
-            tuple(cells),
-            {kind: tuple(plugins.values()) for kind, plugins in self.plugins.items()},
-            tuple(self.datasets.values()),
-            tuple(self.metrics.values()),
-        )
+        plugins = {kind: tuple(plugins_of_kind.values()) for kind, plugins_of_kind in self.plugins.items()}
+        datasets, metrics = tuple(self.datasets.values()), tuple(self.metrics.values())
+        plan = Plan(tuple(self.jobs.values()), tuple(cells), plugins, datasets, metrics)
         done = {ref.key for ref in self.holders}
         failures = {key: failure for key, failure in failures.items() if key not in done}
         return Union(tuple(self.sources), plan, self.holders, failures)

@@ -6,7 +6,7 @@ from itertools import compress, pairwise
 from typing import Any, TypeVar
 
 from prmcal.harness.jobs import parameters
-from prmcal.harness.jobs.job import TEXTS, Job, Labels, Refs, Shard
+from prmcal.harness.jobs.job import TEXTS, Job, JobLabels, Refs, Shard
 from prmcal.harness.planning.grid import MeasurementSpec
 from prmcal.harness.planning.plan import AnyParameters, PlannedPlugin, make_job, make_shard
 from prmcal.harness.planning.resolved import GridQuestions, ResolvedGrid
@@ -30,7 +30,7 @@ class Chain:
         self.grid = resolved.spec
         self.resolved = resolved
         self.jobs: list[Job[parameters.Parameters]] = []
-        self._planned: dict[tuple[str, Labels], Job[Any]] = {}
+        self._planned: dict[tuple[str, JobLabels], Job[Any]] = {}
         self._sampling = {"sampling": self.grid.sampling.sampling(), "seed": self.grid.seed}
         # The shards that sample a question, by the LLM, what is sampled, and the text.
         self._samplers: dict[tuple[str, str], ArtifactRef] = {}
@@ -61,37 +61,26 @@ class Chain:
         """Sample some trajectories of a data set."""
         calibrating = data is self.resolved.calibration
         prefer = self.grid.calibration.prefer_answered if calibrating else None
+        kind, fields = parameters.RolloutParameters, {"llm": llm, **self._sampling, "prefer_answered": prefer}
         shards = [
-            self._reusing(
-                make_shard(
-                    parameters.RolloutParameters,
-                    data.content,
-                    {},
-                    f"llm:{llm.name}",
-                    llm=llm,
-                    data=questions,
-                    trajectories=block,
-                    **self._sampling,
-                    prefer_answered=prefer,
-                ),
-                data,
-            )
+            make_shard(kind, data.content, {}, f"llm:{llm.name}", data=questions, trajectories=block, **fields)
             for block in blocks
             for questions in data.slices()
         ]
-        return self.add(make_job(_labels(llm, data), shards))
+        return self.add(make_job(_labels(llm, data), self._reusing(shards, data)))
 
-    def _reusing(self, shard: Shard[AnyParameters], data: GridQuestions) -> Shard[AnyParameters]:
-        """Return a shard that takes over the texts of its questions that an earlier one samples."""
-        settings = {name: value for name, value in shard.identity.items() if name != "data"}
-        settings_key = content_key([shard.ref.kind, settings])
-        reuses: dict[ArtifactRef, None] = {}
-        questions = shard.parameters.data.questions
-        for question in data.questions[questions.start : questions.stop]:
-            sampler = self._samplers.setdefault((settings_key, question.text), shard.ref)
-            if sampler != shard.ref:
-                reuses[sampler] = None
-        return replace(shard, reuses=Refs(reuses)) if reuses else shard
+    def _reusing(self, shards: Iterable[Shard[AnyParameters]], data: GridQuestions) -> list[Shard[AnyParameters]]:
+        """Return shards that take over the texts of their questions that an earlier one samples."""
+        reusing = []
+        for shard in shards:
+            settings = {name: value for name, value in shard.identity.items() if name != "data"}
+            settings_key = content_key([shard.ref.kind, settings])
+            questions = shard.parameters.data.questions
+            texts = [question.text for question in data.questions[questions.start : questions.stop]]
+            samplers = (self._samplers.setdefault((settings_key, text), shard.ref) for text in texts)
+            reuses = Refs(dict.fromkeys(sampler for sampler in samplers if sampler != shard.ref))
+            reusing.append(replace(shard, reuses=reuses) if reuses else shard)
+        return reusing
 
     def sampled(
         self,
@@ -113,22 +102,12 @@ class Chain:
         graded_by = {shard.inputs["rollout"][0]: shard.ref for shard in graded}
         jobs = self._follow_ups(llm, data, spec, rollout, measured)
         chosen = {"most_prefixes": spec.most_prefixes, "first_prefixes": spec.first_prefixes}
-        success = [
-            make_shard(
-                parameters.SuccessParameters,
-                data.content,
-                {
-                    "graded": [graded_by[first.inputs["rollout"][0]]],
-                    "follow_ups": [first.ref, *(other.ref for other in others)],
-                },
-                data=first.parameters.data,
-                trajectories=first.parameters.trajectories,
-                follow_ups=first.parameters.follow_ups,
-                **chosen,
-                **grading,
-            )
-            for first, *others in zip(*(job.shards for job in jobs), strict=True)
-        ]
+        success = []
+        for sources in zip(*(job.shards for job in jobs), strict=True):
+            shard, graded_ref = sources[0], graded_by[sources[0].inputs["rollout"][0]]
+            refs = {"graded": [graded_ref], "follow_ups": [source.ref for source in sources]}
+            same = {name: getattr(shard.parameters, name) for name in ("data", "trajectories", "follow_ups")}
+            success.append(make_shard(parameters.SuccessParameters, data.content, refs, **same, **chosen, **grading))
         grades = self.add(make_job(rollout.labels, graded, [rollout]))
         for grader in data.other_graders:
             model, fields = f"grader:{grader.name}" if grader.built.runs_model else "", {**grading, "grader": grader}
@@ -153,32 +132,18 @@ class Chain:
         """
         answers = self._grading(llm, data)["answers"]
         readings = [None] if BOXED in ways_of(answers) else [None, answers]
+        names = ("most_prefixes", "first_prefixes", "prefer_answered")
+        chosen = {"llm": llm, **self._sampling, **{name: getattr(spec, name) for name in names}}
+        kind, model = parameters.FollowUpParameters, f"llm:{llm.name}"
         jobs = []
         for reading in readings:
-            shards = [
-                self._reusing(
-                    make_shard(
-                        parameters.FollowUpParameters,
-                        data.content,
-                        {"rollout": [source.ref]},
-                        f"llm:{llm.name}",
-                        llm=llm,
-                        data=source.parameters.data,
-                        trajectories=first,
-                        follow_ups=block,
-                        **self._sampling,
-                        most_prefixes=spec.most_prefixes,
-                        first_prefixes=spec.first_prefixes,
-                        prefer_answered=spec.prefer_answered,
-                        answers=reading,
-                    ),
-                    data,
-                )
-                for source in rollout.shards
-                if (first := _first(source, measured))
-                for block in self.blocks(spec.follow_ups)
-            ]
-            jobs.append(self.add(make_job(rollout.labels, shards, [rollout])))
+            shards = []
+            for source in rollout.shards:
+                first, refs = _first(source, measured), {"rollout": [source.ref]}
+                fields = {**chosen, "data": source.parameters.data, "trajectories": first, "answers": reading}
+                for block in self.blocks(spec.follow_ups) if first else ():
+                    shards.append(make_shard(kind, data.content, refs, model, follow_ups=block, **fields))
+            jobs.append(self.add(make_job(rollout.labels, self._reusing(shards, data), [rollout])))
         return jobs
 
     def _grading(self, llm: PlannedPlugin[LLM], data: GridQuestions) -> dict[str, Any]:
@@ -195,19 +160,10 @@ class Chain:
     def _published(self, llm: PlannedPlugin[LLM], data: GridQuestions, trajectories: int, follow_ups: int) -> Sampled:
         """Plan to read published trajectories of an LLM with the success rates of their prefixes."""
         assert data.followed_up is not None
-        published = content_key(data.followed_up.content(llm.name))
+        fields = {"trajectories": range(trajectories), "follow_ups": range(follow_ups), "llm": llm}
+        fields |= {"published": content_key(data.followed_up.content(llm.name)), **self._grading(llm, data)}
         shards = [
-            make_shard(
-                parameters.ImportedParameters,
-                data.content,
-                {},
-                trajectories=range(trajectories),
-                follow_ups=range(follow_ups),
-                llm=llm,
-                data=questions,
-                published=published,
-                **self._grading(llm, data),
-            )
+            make_shard(parameters.ImportedParameters, data.content, {}, data=questions, **fields)
             for questions in data.slices()
         ]
         imported = self.add(make_job(_labels(llm, data), shards))
@@ -254,20 +210,13 @@ class Chain:
 
     def hidden(self, scored: Scored) -> Job[parameters.HiddenParameters]:
         """Compute the hidden states of the measured trajectories, whose shards are the first ones."""
-        prm = scored.prm
-        shards = [
-            make_shard(
-                parameters.HiddenParameters,
-                scored.data.content,
-                {"rollout": [source.ref], "score": [scores.ref]},
-                f"prm:{prm.name}",
-                prm=prm,
-                data=source.parameters.data,
-                trajectories=trajectories,
-            )
-            for source, scores in zip(scored.rollout.shards, scored.scores.shards, strict=False)
-            if (trajectories := _first(source, scored.measured))
-        ]
+        prm, kind = scored.prm, parameters.HiddenParameters
+        shards = []
+        for source, scores in zip(scored.rollout.shards, scored.scores.shards, strict=False):
+            refs = {"rollout": [source.ref], "score": [scores.ref]}
+            if trajectories := _first(source, scored.measured):
+                fields = {"prm": prm, "data": source.parameters.data, "trajectories": trajectories}
+                shards.append(make_shard(kind, scored.data.content, refs, f"prm:{prm.name}", **fields))
         return self.add(make_job(scored.scores.labels, shards, [scored.rollout, scored.scores]))
 
     def fit(self, calibrator: PlannedPlugin[Calibrator], scored: Scored) -> Job[parameters.FitParameters]:
@@ -327,17 +276,10 @@ class Chain:
             role: job.refs if role == "hidden" else list(compress(job.refs, measured))[:shards]
             for role, job in sources.items()
         }
-        shard = make_shard(
-            kind,
-            scored.data.content,
-            refs | {role: job.refs for role, job in inputs.items()},
-            f"prm:{scored.prm.name}" if reads == "prm" or computes else "",
-            calibrator=calibrator,
-            prm=scored.prm,
-            data=scored.data.whole,
-            trajectories=range(scored.measured),
-            **fields,
-        )
+        refs |= {role: job.refs for role, job in inputs.items()}
+        model = f"prm:{scored.prm.name}" if reads == "prm" or computes else ""
+        same = {"prm": scored.prm, "data": scored.data.whole, "trajectories": range(scored.measured)}
+        shard = make_shard(kind, scored.data.content, refs, model, calibrator=calibrator, **same, **fields)
         labels = replace(scored.labels, calibrator=calibrator.name)
         return self.add(make_job(labels, [shard], [*sources.values(), *inputs.values()]))
 
@@ -356,5 +298,5 @@ def _first(source: Shard[parameters.RolloutParameters | parameters.ImportedParam
     return range(trajectories.start, min(trajectories.stop, measured))
 
 
-def _labels(llm: PlannedPlugin[LLM], data: GridQuestions) -> Labels:
-    return Labels(llm=llm.name, dataset=data.dataset.name, split=data.split)
+def _labels(llm: PlannedPlugin[LLM], data: GridQuestions) -> JobLabels:
+    return JobLabels(llm=llm.name, dataset=data.dataset.name, split=data.split)

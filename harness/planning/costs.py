@@ -47,18 +47,16 @@ class CostModel:
     def seconds(self, shards: Iterable[Shard[parameters.Parameters]]) -> float | None:
         """Return the single-worker seconds for `shards`; None if one of them cannot be estimated yet."""
         total = 0.0
-        for shard in shards:
-            if (seconds := self._seconds(shard.ref)) is None:
+        for ref in (shard.ref for shard in shards):
+            runs_model = self._runs_model[ref]
+            groups = [(kind, runs_model) for kind in (ref.kind, "") if (kind, runs_model) in self._finished_work]
+            if groups:
+                total += self._work[ref] * self._finished_seconds[groups[0]] / self._finished_work[groups[0]]
+            elif runs_model:
                 return None
-            total += seconds
+            else:
+                total += _SECONDS_WITHOUT_MODEL
         return total
-
-    def _seconds(self, ref: ArtifactRef) -> float | None:
-        runs_model = self._runs_model[ref]
-        for group in ((ref.kind, runs_model), ("", runs_model)):
-            if group in self._finished_work:
-                return self._work[ref] * self._finished_seconds[group] / self._finished_work[group]
-        return None if runs_model else _SECONDS_WITHOUT_MODEL
 
 
 @dataclass(frozen=True)

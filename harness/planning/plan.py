@@ -2,15 +2,15 @@
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from dataclasses import fields as dataclass_fields
 from typing import Any, Generic, Self, TypeVar, cast
 
 from pydantic import SkipValidation
 
-from prmcal.db.metrics import Leaderboard, Metric, cell_id
+from prmcal.db.metrics import Leaderboard, MetricColumn, cell_id
 from prmcal.errors import GridError
-from prmcal.harness.jobs.job import Job, Labels, Name, NoName, Refs, Shard, StrategyName, job_key, shard_key
+from prmcal.harness.jobs.job import Job, JobLabels, Name, NoName, Refs, Shard, StrategyName, job_key, shard_key
 from prmcal.harness.jobs.parameters import Parameters, PluginReference, ScoreParameters, plain_data
 from prmcal.harness.storage.store import ArtifactRef
 from prmcal.registry.contracts.data import Question
@@ -27,11 +27,11 @@ _KINDS = ("llm", "prm", "calibrator", "dataset", "strategy")
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class PlannedCell:
     """One line of a leaderboard and the job that fills it."""
 
     leaderboard: Leaderboard
-    labels: Labels
+    labels: JobLabels
     job: SkipValidation[Job[Parameters]]
     strategy: StrategyName | NoName = ""
     """Empty on the calibration leaderboard."""
@@ -77,11 +77,6 @@ class PlannedPlugin(Generic[AnyPlugin_co]):
             raise ValueError("A saved plan has no built plugins.")
         return self.instance
 
-    def data(self) -> dict[str, Any]:
-        """Return everything but the plugin itself as JSON data."""
-        names = ("identity", "citation", "absent")
-        return {"reference": asdict(self.reference), **{name: getattr(self, name) for name in names}}
-
 
 @dataclass(frozen=True, slots=True)
 class PlannedQuestions:
@@ -102,12 +97,12 @@ class Plan:
 
     jobs: tuple[Job[Parameters], ...]
     """Every job follows its inputs."""
-    cells: tuple[Cell, ...]
+    cells: tuple[PlannedCell, ...]
     plugins: Mapping[str, tuple[PlannedPlugin[Plugin], ...]]
     """The plugins of each kind, in the order of the grid."""
     datasets: tuple[PlannedQuestions, ...]
     """The splits in use, with their questions."""
-    metrics: tuple[Metric, ...] = ()
+    metrics: tuple[MetricColumn, ...] = ()
     """The words for the metrics of both leaderboards, in the order of columns."""
     absent: tuple[str, ...] = ()
     """Models and data that are not on this machine and that the plan does without."""
@@ -141,7 +136,7 @@ class Plan:
         jobs: list[Any] = [job for job in self.jobs if isinstance(job.shards[0].parameters, parameters)]
         return jobs
 
-    def cells_with(self, only: Only) -> list[Cell]:
+    def cells_with(self, only: Only) -> list[PlannedCell]:
         """Return the cells that have certain names.
 
         For each kind in `only`, a cell must have one of the names. Without kinds, all cells are returned. Raises a
@@ -161,7 +156,7 @@ class Plan:
             raise GridError(f"No cell of the grid has all of: {criteria}.")
         return cells
 
-    def part(self, cells: Collection[Cell]) -> Self:
+    def part(self, cells: Collection[PlannedCell]) -> Self:
         """Return the part that computes some of the cells; the plan itself for all of them.
 
         It has all jobs that the cells need. It also has jobs that no cell needs, such as curves, if they read nothing
@@ -184,7 +179,7 @@ class Plan:
         return replace(self, jobs=tuple(jobs), cells=tuple(cells), absent=absent)
 
 
-def _name(cell: Cell, kind: str) -> str:
+def _name(cell: PlannedCell, kind: str) -> str:
     """Return the name of a kind in a cell; empty if the cell has none."""
     name: str = cell.strategy if kind == "strategy" else getattr(cell.labels, kind)
     return name
@@ -252,15 +247,15 @@ def make_shard(
 
 
 def make_job(
-    labels: Labels, shards: Sequence[Shard[AnyParameters]], inputs: Sequence[Job[Parameters]] = ()
+    labels: JobLabels, shards: Sequence[Shard[AnyParameters]], inputs: Sequence[Job[Parameters]] = ()
 ) -> Job[AnyParameters]:
     """Make a job of shards. Its key follows from theirs."""
     return Job(job_key([shard.ref for shard in shards]), labels, tuple(shards), tuple(inputs))
 
 
 def without_unread_scores(
-    jobs: Sequence[Job[Parameters]], cells: Sequence[Cell]
-) -> tuple[tuple[Job[Parameters], ...], tuple[Cell, ...]]:
+    jobs: Sequence[Job[Parameters]], cells: Sequence[PlannedCell]
+) -> tuple[tuple[Job[Parameters], ...], tuple[PlannedCell, ...]]:
     """Leave out the shards with scores that no other shard reads. All other shards keep their keys."""
     inputs_of_shards = {refs for job in jobs for shard in job.shards for refs in shard.inputs.values()}
     read = {ref for refs in inputs_of_shards for ref in refs}

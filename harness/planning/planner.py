@@ -7,7 +7,7 @@ from typing import Any, TypeGuard
 from prmcal.db.statistics.bootstrap import Bootstrap
 from prmcal.errors import GridError
 from prmcal.harness.jobs import parameters
-from prmcal.harness.jobs.job import TUNING, Job, Labels
+from prmcal.harness.jobs.job import TUNING, Job, JobLabels
 from prmcal.harness.planning import plan
 from prmcal.harness.planning.chain import Chain
 from prmcal.harness.planning.grid import GridSpec
@@ -56,7 +56,7 @@ class _Planner(Chain):
     """Plans the measurements on the trajectories of each LLM, besides the chain of jobs before them."""
 
     def build(self) -> plan.Plan:
-        self.cells: list[plan.Cell] = []
+        self.cells: list[plan.PlannedCell] = []
         for llm in self.resolved.llms:
             self._plan_llm(llm)
         calibrators = [calibrator.built for calibrator in self.resolved.calibrators]
@@ -90,35 +90,25 @@ class _Planner(Chain):
                 self._curves(scored)
             for calibrator in self.resolved.calibrators_for(llm.name, prm.name):
                 fit = self.fit(calibrator, fitted)
-                tuning = self._tuning(calibrator, fitted, fit)
+                rules = self._pool_strategies(replace(fitted.labels, dataset="", calibrator=calibrator.name))
+                # A strategy that is tuned on rewards needs those of the calibration questions.
+                tunes_on_rewards = any(strategy.tuned and "rewards" in strategy.reads for strategy in rules)
+                tuning = self.calibrated(calibrator, fitted, fit) if tunes_on_rewards else fitted
                 for scored, ranking in tested:
                     self._calibrator(self.calibrated(calibrator, scored, fit), tuning, ranking)
 
     def _calibrator(self, calibrated: Calibrated, tuning: Scored, ranking: Scored) -> None:
         """Plan all measurements of a calibrator on one data set, which is also scored for ranking."""
-        spec = self.grid.measurement
-        metrics = self._measure(
-            calibrated,
-            parameters.CalibrationMetricsParameters,
-            {"calibrated": calibrated.rewards, "success": calibrated.success},
-            bins=spec.bins,
-            terminal=spec.terminal,
-            metrics=self.resolved.metrics,
-        )
-        self.cells.append(plan.Cell("calibration", calibrated.labels, metrics))
+        spec, kind = self.grid.measurement, parameters.CalibrationMetricsParameters
+        inputs = {"calibrated": calibrated.rewards, "success": calibrated.success}
+        fields = {"bins": spec.bins, "terminal": spec.terminal, "metrics": self.resolved.metrics}
+        metrics = self._measure(calibrated, kind, inputs, **fields)
+        self.cells.append(plan.PlannedCell("calibration", calibrated.labels, metrics))
         calibrated = self.ranking(calibrated, ranking)
         self._curves(calibrated)
         for level in [None, *self._levels(calibrated.calibrator.built)]:
             self._strategies(replace(calibrated, level=level), tuning)
             self._league(replace(calibrated, level=level), tuning)
-
-    def _tuning(
-        self, calibrator: plan.PlannedPlugin[Calibrator], fitted: Scored, fit: Job[parameters.FitParameters]
-    ) -> Scored:
-        """Plan the rewards of the calibration questions, if a strategy that is tuned on them reads rewards."""
-        rules = self._pool_strategies(replace(fitted.labels, dataset="", calibrator=calibrator.name))
-        tunes_on_rewards = any(strategy.tuned and "rewards" in strategy.reads for strategy in rules)
-        return self.calibrated(calibrator, fitted, fit) if tunes_on_rewards else fitted
 
     def _levels(self, calibrator: Calibrator) -> list[float]:
         """Return the levels beta of the grid. A point estimate has only one, the median, which is used for all."""
@@ -133,12 +123,12 @@ class _Planner(Chain):
             )
         return list(self.grid.scaling.levels)
 
-    def _run_for(self, labels: Labels) -> list[plan.PlannedPlugin[Strategy]]:
+    def _run_for(self, labels: JobLabels) -> list[plan.PlannedPlugin[Strategy]]:
         """Return the strategies that the grid runs for a data set, a PRM and a calibrator."""
         names = (labels.dataset, labels.prm, labels.calibrator)
         return [strategy for strategy in self.resolved.strategies if self.grid.runs(strategy.name, *names)]
 
-    def _pool_strategies(self, labels: Labels) -> list[PoolStrategy]:
+    def _pool_strategies(self, labels: JobLabels) -> list[PoolStrategy]:
         """Return the strategies that choose from a pool."""
         built = (strategy.built for strategy in self._run_for(labels))
         return [strategy for strategy in built if isinstance(strategy, PoolStrategy)]
@@ -149,7 +139,7 @@ class _Planner(Chain):
             if once_for(tested) == strategy.built.once_for:
                 for target in self.grid.scaling.targets if strategy.built.targeted else [None]:
                     job = self._strategy(strategy, tested, tuning, target)
-                    cell = plan.Cell("scaling", tested.labels, job, strategy.name, target, _level(tested))
+                    cell = plan.PlannedCell("scaling", tested.labels, job, strategy.name, target, _level(tested))
                     self.cells.append(cell)
 
     def _strategy(
@@ -161,15 +151,9 @@ class _Planner(Chain):
             fixed = self._search(tested, _baseline_of(strategy), None)
             searches = {"search": search, "fixed": fixed}
             return self._measure(tested, parameters.SearchResultsParameters, searches)
-        return self._measure(
-            tested,
-            parameters.StrategyParameters,
-            roles(strategy.built, tested, tuning),
-            samples=self.grid.scaling.samples,
-            target=target,
-            level=_level(tested),
-            strategy=strategy,
-        )
+        inputs, samples = roles(strategy.built, tested, tuning), self.grid.scaling.samples
+        fields = {"samples": samples, "target": target, "level": _level(tested), "strategy": strategy}
+        return self._measure(tested, parameters.StrategyParameters, inputs, **fields)
 
     def _league(self, tested: Scored, tuning: Sampled) -> None:
         """Plan the curve of every strategy that has one for these scores, and with a PRM the curve of best-of-n."""
@@ -177,15 +161,10 @@ class _Planner(Chain):
         for strategy in self._run_for(tested.labels) if self.grid.league else ():
             built = strategy.built
             if isinstance(built, PoolStrategy) and built.in_league and built.once_for in stages:
-                job = self._measure(
-                    tested,
-                    parameters.LeagueParameters,
-                    {**roles(built, tested, tuning), "score": tested.scores},
-                    samples=self.grid.scaling.samples,
-                    level=_level(tested),
-                    strategy=strategy,
-                )
-                cell = plan.Cell("league", tested.labels, job, strategy.name, None, _level(tested))
+                inputs = {**roles(built, tested, tuning), "score": tested.scores}
+                fields = {"samples": self.grid.scaling.samples, "level": _level(tested), "strategy": strategy}
+                job = self._measure(tested, parameters.LeagueParameters, inputs, **fields)
+                cell = plan.PlannedCell("league", tested.labels, job, strategy.name, None, _level(tested))
                 self.cells.append(cell)
 
     def _search(
@@ -209,34 +188,20 @@ class _Planner(Chain):
         calibrator = calibrated.calibrator if calibrated else None
         level = calibrated.level if calibrated and reads == "level" else None
         fits: dict[str, Job[parameters.Parameters]] = {"fit": calibrated.fit} if calibrated else {}
+        refs = {role: fit.refs for role, fit in fits.items()}
+        models, content = f"search:{scored.llm.name}+{scored.prm.name}", scored.data.content
+        fields = {**self._sampling, "target": target, "level": level, "llm": scored.llm, "prm": scored.prm}
+        fields |= {"calibrator": calibrator, "strategy": strategy}
+        fields["candidates"] = strategy.built.width * strategy.built.expansions
         shards = [
-            plan.make_shard(
-                parameters.SearchParameters,
-                scored.data.content,
-                {role: fit.refs for role, fit in fits.items()},
-                f"search:{scored.llm.name}+{scored.prm.name}",
-                **self._sampling,
-                target=target,
-                level=level,
-                llm=scored.llm,
-                prm=scored.prm,
-                calibrator=calibrator,
-                strategy=strategy,
-                candidates=strategy.built.width * strategy.built.expansions,
-                data=questions,
-            )
+            plan.make_shard(parameters.SearchParameters, content, refs, models, data=questions, **fields)
             for questions in scored.data.slices()
         ]
         labels = scored.labels if calibrated else scored.scores.labels
         search = self.add(plan.make_job(labels, shards, list(fits.values())))
+        grading, kind = self._grading(scored.llm, scored.data), parameters.GradedSearchParameters
         graded = [
-            plan.make_shard(
-                parameters.GradedSearchParameters,
-                scored.data.content,
-                {"search": [shard.ref]},
-                data=shard.parameters.data,
-                **self._grading(scored.llm, scored.data),
-            )
+            plan.make_shard(kind, content, {"search": [shard.ref]}, data=shard.parameters.data, **grading)
             for shard in search.shards
         ]
         return self.add(plan.make_job(labels, graded, [search]))
@@ -269,14 +234,8 @@ class _Planner(Chain):
         # The seed depends only on the questions, so that comparisons are paired.
         seed = seed_from_key(content_key([data.content(data.whole.questions, references=True)]))
         bootstrap = Bootstrap(self.grid.measurement.replicates, seed)
-        shard = plan.make_shard(
-            kind,
-            data.content,
-            {role: job.refs for role, job in inputs.items()},
-            **fields,
-            bootstrap=bootstrap,
-            data=data.whole,
-        )
+        refs = {role: job.refs for role, job in inputs.items()}
+        shard = plan.make_shard(kind, data.content, refs, **fields, bootstrap=bootstrap, data=data.whole)
         return self.add(plan.make_job(stage.labels, [shard], list(inputs.values())))
 
 

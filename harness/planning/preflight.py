@@ -9,7 +9,7 @@ from prmcal.harness.jobs.job import Shard
 from prmcal.harness.jobs.parameters import FitParameters, Parameters
 from prmcal.harness.jobs.plugin_calls import plugin_guard
 from prmcal.harness.planning.grid import GridSpec
-from prmcal.harness.planning.plan import Cell, Plan
+from prmcal.harness.planning.plan import Plan, PlannedCell
 from prmcal.harness.storage.store import ArtifactRef
 from prmcal.registry.contracts.calibrator import Calibrator
 from prmcal.registry.contracts.data import Question
@@ -23,7 +23,7 @@ Questions = dict[tuple[str, str], tuple[Dataset, Sequence[Question]]]
 
 
 @dataclass(frozen=True)
-class Problem:
+class Obstacle:
     """A plugin of a grid that does not work, and why."""
 
     kind: str
@@ -33,7 +33,7 @@ class Problem:
     prm: str = ""
     """The PRM that a calibrator cannot be fitted to, by its name in the grid; empty if it works with none."""
 
-    def ends(self, cell: Cell) -> bool:
+    def ends(self, cell: PlannedCell) -> bool:
         """Return whether the cell needs a fit that is not possible."""
         return bool(self.prm) and (cell.labels.calibrator, cell.labels.prm) == (self.name, self.prm)
 
@@ -53,9 +53,9 @@ class Problem:
         return f"The {self.kind} '{self.name}' is not ready: {self.error}"
 
 
-def joined_problems(problems: Iterable[Problem]) -> list[str]:
+def joined_problems(problems: Iterable[Obstacle]) -> list[str]:
     """Return a sentence for each obstacle, which names all plugins that have it."""
-    by_error: dict[str, list[Problem]] = defaultdict(list)
+    by_error: dict[str, list[Obstacle]] = defaultdict(list)
     for problem in problems:
         by_error[str(problem.error)].append(problem)
     sentences = []
@@ -81,17 +81,17 @@ def asked_solutions(grid: GridSpec, questions: Questions, plugin: str) -> dict[s
     return solutions
 
 
-def plugin_problems(kind: str, name: str, plugin: Plugin, solutions: Mapping[str, int]) -> Iterator[Problem]:
+def plugin_problems(kind: str, name: str, plugin: Plugin, solutions: Mapping[str, int]) -> Iterator[Obstacle]:
     """Yield the problems of a plugin that is built; see :meth:`prmcal.registry.contracts.plugin.Plugin.problems`."""
     try:
         with plugin_guard(kind, name, "say what it lacks"):
             for error in plugin.problems(solutions):
-                yield Problem(kind, name, error)
+                yield Obstacle(kind, name, error)
     except PrmcalError as error:
-        yield Problem(kind, name, error)
+        yield Obstacle(kind, name, error)
 
 
-def plan_problems(grid: GridSpec, plan: Plan, models: Collection[str] | None = None) -> Iterator[Problem]:
+def plan_problems(grid: GridSpec, plan: Plan, models: Collection[str] | None = None) -> Iterator[Obstacle]:
     """Yield the problems of the plugins of a grid that was planned just now.
 
     With `models`, only these are checked, with names as in shards, such as "llm:weak".
@@ -109,7 +109,7 @@ def plan_problems(grid: GridSpec, plan: Plan, models: Collection[str] | None = N
                 yield from plugin_problems(kind, plugin.name, plugin.built, solutions)
 
 
-def pair_problems(plan: Plan, done: Collection[ArtifactRef] = ()) -> Iterator[Problem]:
+def pair_problems(plan: Plan, done: Collection[ArtifactRef] = ()) -> Iterator[Obstacle]:
     """Yield the calibrators that cannot be fitted to a PRM of a grid that was planned just now.
 
     See :meth:`prmcal.registry.contracts.calibrator.Calibrator.check_prm`. Fits that are `done` are not looked at.
@@ -125,4 +125,4 @@ def pair_problems(plan: Plan, done: Collection[ArtifactRef] = ()) -> Iterator[Pr
         except PrmcalError as error:
             # The guard names the plugin, which a Problem does too.
             cause = error.__cause__
-            yield Problem("calibrator", name, cause if isinstance(cause, PluginFailedError) else error, prm)
+            yield Obstacle("calibrator", name, cause if isinstance(cause, PluginFailedError) else error, prm)

@@ -19,6 +19,9 @@ from prmcal.registry.messages import is_file, meant, reading, shown
 from prmcal.registry.plugins import KINDS
 
 _FOLDER = Path(prmcal.grids.__file__).parent
+_WORDS = {"string": "text", "boolean": "true or false", "object": "mapping"}
+_LIMITS = {"minimum": "at least", "exclusiveMinimum": "above", "maximum": "at most", "exclusiveMaximum": "below"}
+_DRAFT = "http://json-schema.org/draft-07/schema#"  # The newest draft that the language server of YAML knows.
 
 
 def shipped_grids() -> dict[str, Path]:
@@ -125,21 +128,6 @@ def _suggestion(location: tuple[int | str, ...]) -> str:
     return meant(key, fields, f"Known keys: {', '.join(fields)}.{beside}")
 
 
-_ENTRIES = {
-    "LLMSpec": "llm",
-    "PRMSpec": "prm",
-    "CalibratorSpec": "calibrator",
-    "DatasetSpec": "dataset",
-    "CalibrationSpec": "dataset",
-    "StrategySpec": "strategy",
-    "MetricSpec": "metric",
-    "GraderSpec": "grader",
-}
-"""The classes of the entries that name plugins, and the kind of these plugins."""
-
-_DRAFT = "http://json-schema.org/draft-07/schema#"  # The newest draft that the language server of YAML knows.
-
-
 def grid_schema() -> dict[str, Any]:
     """Return the JSON Schema of a grid file with the plugins that are registered now.
 
@@ -148,8 +136,10 @@ def grid_schema() -> dict[str, Any]:
     """
     schema = _for_editors(GridSpec.model_json_schema(ref_template="#/definitions/{model}"))
     definitions = schema.pop("$defs")
-    for model, kind in _ENTRIES.items():
-        definitions[model] = _entry(definitions[model], kind)
+    for model, entry in definitions.items():  # An entry is called after the kind of its plugins.
+        kind = "dataset" if model == "CalibrationSpec" else model.removesuffix("Spec").lower()
+        if kind in KINDS:
+            definitions[model] = _entry(entry, kind)
     schema["required"] = ["name", "calibrators"]
     whole_grid = ["llms", "prms", "datasets", "calibration"]
     schema["anyOf"] = [{"required": whole_grid}, {"required": ["parts"]}]
@@ -184,10 +174,6 @@ def _for_editors(schema: Any) -> Any:
     if "$ref" in untitled and len(untitled) > 1:  # In draft 7, nothing beside it is read.
         return {"allOf": [{"$ref": untitled["$ref"]}], "description": untitled["description"]}
     return untitled
-
-
-_WORDS = {"string": "text", "boolean": "true or false", "object": "mapping"}
-_LIMITS = {"minimum": "at least", "exclusiveMinimum": "above", "maximum": "at most", "exclusiveMaximum": "below"}
 
 
 def type_in_words(schema: dict[str, Any], definitions: dict[str, Any] | None = None) -> str:

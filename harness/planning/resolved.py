@@ -4,12 +4,10 @@ import inspect
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar
 
-from prmcal.db.metrics import SCALING, counting_terminal
-from prmcal.db.metrics import Metric as MetricColumn
+from prmcal.db.metrics import SCALING, MetricColumn, counting_terminal
 from prmcal.errors import GridError
-from prmcal.harness.jobs.parameters import QuestionSlice
+from prmcal.harness.jobs.parameters import AnyPlugin, QuestionSlice
 from prmcal.harness.jobs.plugin_calls import plugin_guard
 from prmcal.harness.planning.grid import GridSpec
 from prmcal.harness.planning.plan import PlannedPlugin, PlannedQuestions
@@ -79,9 +77,6 @@ def built_in_metrics() -> tuple[MetricColumn, ...]:
     return described_metrics([(name, metrics.create(name)) for name in _BUILT_IN], [_LEVELS], terminal=False)
 
 
-AnyPlugin = TypeVar("AnyPlugin", bound=Plugin)
-
-
 @dataclass(frozen=True)
 class GridQuestions:
     """The questions of one data set and split. As a `stand_in` only their number is right."""
@@ -93,7 +88,7 @@ class GridQuestions:
     """The number of questions of a shard."""
     decider: PlannedPlugin[Grader] | None = None
     """The grader that decides what is correct; None if the data set does."""
-    other_graders: tuple[PlannedPlugin[Grader], ...] = ()
+    other_graders: Sequence[PlannedPlugin[Grader]] = ()
     """The further graders, which do not decide."""
     stand_in: bool = False
     _hashes: dict[tuple[range, bool], str] = field(default_factory=dict, repr=False, compare=False)
@@ -126,13 +121,8 @@ class GridQuestions:
     @property
     def planned(self) -> PlannedQuestions:
         """The questions as the plan describes them."""
-        return PlannedQuestions(
-            self.dataset.name,
-            self.split,
-            self.content(self.whole.questions, references=True),
-            self.dataset.built.grader_version,
-            tuple(self.questions),
-        )
+        content, rules = self.content(self.whole.questions, references=True), self.dataset.built.grader_version
+        return PlannedQuestions(self.dataset.name, self.split, content, rules, tuple(self.questions))
 
     def _slice(self, questions: range) -> QuestionSlice:
         return QuestionSlice(self.dataset.reference, self.split, questions)
@@ -274,21 +264,19 @@ def _questions(grid: GridSpec, spec: DatasetSpec, stand_ins: bool) -> GridQuesti
     return GridQuestions(dataset, spec.split, questions, grid.shards.questions, decider, others)
 
 
-def _graders(
-    spec: DatasetSpec, stand_ins: bool
-) -> tuple[PlannedPlugin[Grader] | None, tuple[PlannedPlugin[Grader], ...]]:
+def _graders(spec: DatasetSpec, stand_ins: bool) -> tuple[PlannedPlugin[Grader] | None, list[PlannedPlugin[Grader]]]:
     """Return the first grader (None: the data set grades), and the others."""
     if any(grader.plugin == DEFAULT_GRADER for grader in spec.graders[1:]):
         raise GridError(f"The grader 'default' of the data set '{spec.name}' must be its first one.")
     built = [build_plugin(graders, grader, stand_ins) for grader in spec.graders if grader.plugin != DEFAULT_GRADER]
     if len(built) < len(spec.graders) or not built:
-        return None, tuple(built)
+        return None, built
     if built[0].built.runs_model:
         raise GridError(
             f"The first grader of the data set '{spec.name}' is '{built[0].name}', which needs a model. Put a grader "
             "without a model first, such as 'default'."
         )
-    return built[0], tuple(built[1:])
+    return built[0], built[1:]
 
 
 def _check_followed_up(grid: ResolvedGrid) -> None:

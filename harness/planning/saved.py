@@ -14,12 +14,12 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from prmcal.db.metrics import Metric
+from prmcal.db.metrics import MetricColumn
 from prmcal.db.run_folder import PLAN_FILE
 from prmcal.errors import RunError
 from prmcal.harness.jobs import parameters
-from prmcal.harness.jobs.job import Job, Labels, Refs, Shard
-from prmcal.harness.planning.plan import Cell, Plan, PlannedPlugin, PlannedQuestions
+from prmcal.harness.jobs.job import Job, JobLabels, Refs, Shard
+from prmcal.harness.planning.plan import Plan, PlannedCell, PlannedPlugin, PlannedQuestions
 from prmcal.harness.storage.folder import RunFolder, one_problem
 from prmcal.harness.storage.store import ArtifactRef, content_key, write_atomically
 from prmcal.registry.contracts.data import Question
@@ -28,7 +28,8 @@ from prmcal.registry.messages import excerpt, message_of
 from prmcal.registry.plugins import load_plugin_file
 
 _OF_CELLS = ("leaderboard", "strategy", "target", "level", "source", "difference")
-_METRICS = TypeAdapter(dict[str, tuple[Metric, ...]])
+_OF_PLUGINS = ("identity", "citation", "absent")
+_METRICS = TypeAdapter(dict[str, tuple[MetricColumn, ...]])
 _reader = cache(TypeAdapter)
 
 
@@ -55,7 +56,13 @@ def _text_of(grid: Mapping[str, Any], plan: Plan) -> str:
     numbers = {job: number for number, job in enumerate(plan.jobs)}
     content = {
         "grid": content_key(grid),
-        "plugins": {kind: [plugin.data() for plugin in plugins] for kind, plugins in plan.plugins.items()},
+        "plugins": {
+            kind: [
+                {"reference": asdict(plugin.reference), **{name: getattr(plugin, name) for name in _OF_PLUGINS}}
+                for plugin in plugins
+            ]
+            for kind, plugins in plan.plugins.items()
+        },
         "datasets": [
             {**asdict(replace(data, questions=())), "questions": list(map(astuple, data.questions))}
             for data in plan.datasets
@@ -143,7 +150,7 @@ def _jobs_data(
             "roles": list(first.inputs),
             "shards": [shard.ref.key for shard in job.shards],
             "ranges": [
-                [end for part in _ranges(shard.parameters) for end in (part.start, part.stop)] for shard in job.shards
+                [end for part in shard.parameters.ranges for end in (part.start, part.stop)] for shard in job.shards
             ],
             "reads": [[runs[refs] for refs in shard.inputs.values()] for shard in job.shards],
             "version": first.version,
@@ -163,11 +170,6 @@ def _runs(positions: Sequence[int]) -> list[int]:
     return runs
 
 
-def _ranges(work: parameters.Parameters) -> list[range]:
-    """Return the fields in which the shards of a job differ. The first key is the range of the questions."""
-    return [work.data.questions, *(value for value in vars(work).values() if isinstance(value, range))]
-
-
 def _plan(content: Mapping[str, Any]) -> Plan:
     jobs: list[Job[parameters.Parameters]] = []
     refs: list[ArtifactRef] = []
@@ -177,17 +179,12 @@ def _plan(content: Mapping[str, Any]) -> Plan:
         job_refs = [ArtifactRef(job["kind"], key) for key in job["shards"]]
         refs += [ref for ref in job_refs if ref not in seen_refs]
         seen_refs.update(job_refs)
-        jobs.append(
-            Job(
-                job["key"],
-                Labels(**job["labels"]),
-                tuple(_shards(job, job_refs, refs, shared, content["values"])),
-                tuple(jobs[number] for number in job["inputs"]),
-            )
-        )
+        shards = tuple(_shards(job, job_refs, refs, shared, content["values"]))
+        inputs = tuple(jobs[number] for number in job["inputs"])
+        jobs.append(Job(job["key"], JobLabels(**job["labels"]), shards, inputs))
     cells = [
-        Cell(
-            labels=Labels(**cell["labels"]),
+        PlannedCell(
+            labels=JobLabels(**cell["labels"]),
             job=jobs[cell["job"]],
             # Earlier plans have other optional fields.
             **{name: cell[name] for name in _OF_CELLS if name in cell},
@@ -196,12 +193,7 @@ def _plan(content: Mapping[str, Any]) -> Plan:
     ]
     plugins: dict[str, tuple[PlannedPlugin[Plugin], ...]] = {
         kind: tuple(
-            PlannedPlugin(
-                parameters.PluginReference(**plugin["reference"]),
-                plugin["identity"],
-                plugin["citation"],
-                plugin["absent"],
-            )
+            PlannedPlugin(parameters.PluginReference(**plugin["reference"]), *(plugin[name] for name in _OF_PLUGINS))
             for plugin in plugins_of_kind
         )
         for kind, plugins_of_kind in content["plugins"].items()

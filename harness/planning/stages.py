@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from prmcal.harness.jobs import parameters
-from prmcal.harness.jobs.job import Job, Labels
+from prmcal.harness.jobs.job import Job, JobLabels
 from prmcal.harness.planning.plan import PlannedPlugin
 from prmcal.harness.planning.resolved import GridQuestions
 from prmcal.registry.contracts.calibrator import Calibrator
@@ -25,7 +25,7 @@ class Sampled:
     """The jobs with the texts, the verdicts and the success rates. For imported data they are the same job."""
 
     @property
-    def labels(self) -> Labels:
+    def labels(self) -> JobLabels:
         """The names of the plugins and of the data set."""
         return self.rollout.labels
 
@@ -39,7 +39,7 @@ class Scored(Sampled):
     hidden: Job[parameters.HiddenParameters] | None
 
     @property
-    def labels(self) -> Labels:
+    def labels(self) -> JobLabels:
         """The names of the plugins and of the data set."""
         return self.scores.labels
 
@@ -57,7 +57,7 @@ class Calibrated(Scored):
     """The level beta at which a strategy reads them; None for all levels."""
 
     @property
-    def labels(self) -> Labels:
+    def labels(self) -> JobLabels:
         """The names of the plugins and of the data set."""
         return self.rewards.labels
 

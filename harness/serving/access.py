@@ -16,6 +16,10 @@ from dataclasses import dataclass
 
 TOKEN_VARIABLE = "PRMCAL_SERVER_TOKEN"
 """The environment variable with the token of the server."""
+# More than a name and a port is no address of a server, and libraries do not agree which part of it is the name.
+_ADDRESS = re.compile(r"(?:[a-z][a-z0-9+.-]*:)?//(\[[0-9a-f:.]+\]|[^\s\[\]:/@?#\\,]+)(?::[0-9]{1,5})?")
+_NO_TOKEN = "This address needs the server's token. Send the header 'authorization: Bearer TOKEN'."
+_FOREIGN = "The {} {!r} is no {} of this server. If it should be one, start the server with --allowed-hosts."
 
 
 def is_local(host: str) -> bool:
@@ -69,9 +73,3 @@ class Access:
         return bool(name) and any(
             name == host or host == "*" or (host[:2] == "*." and name.endswith(host[1:])) for host in self.hosts
         )
-
-
-# More than a name and a port is no address of a server, and libraries do not agree which part of it is the name.
-_ADDRESS = re.compile(r"(?:[a-z][a-z0-9+.-]*:)?//(\[[0-9a-f:.]+\]|[^\s\[\]:/@?#\\,]+)(?::[0-9]{1,5})?")
-_NO_TOKEN = "This address needs the server's token. Send the header 'authorization: Bearer TOKEN'."
-_FOREIGN = "The {} {!r} is no {} of this server. If it should be one, start the server with --allowed-hosts."

@@ -16,6 +16,9 @@ from prmcal.errors import RunError, StorageError
 from prmcal.harness.storage.store import Store, storage_errors, write_atomically
 from prmcal.registry.messages import excerpt, shown
 
+# A process that checks whether the folder is locked holds the lock for a moment.
+_ATTEMPTS, _SECONDS_BETWEEN = 5, 0.02
+
 
 def first_problem(errors: Sequence[Any]) -> str:
     """Return the first of pydantic's errors as a sentence, which names the first wrong value."""
@@ -37,10 +40,6 @@ def one_problem() -> Iterator[None]:
         yield
     except ValidationError as error:
         raise ValueError(first_problem(error.errors())) from error
-
-
-# A process that checks whether the folder is locked holds the lock for a moment.
-_ATTEMPTS, _SECONDS_BETWEEN = 5, 0.02
 
 
 @dataclass(frozen=True)

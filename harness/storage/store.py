@@ -55,6 +55,8 @@ _NO_SPACE_IN_WORDS = ("No space left", "Not enough free space")
 _LEAST_SPACE = 2**20
 """Bytes. A disk with less is full."""
 
+# Threads hide the time that a file takes to come from a slow disk or another machine.
+_READERS = 16
 NUMBER = Field(ge=0, le=2**53, allow_inf_nan=False)
 """The range of numbers in a manifest. The database and statistics hold sums of a thousand such numbers."""
 _Count = Annotated[int, Field(ge=0, le=2**53)]
@@ -65,10 +67,6 @@ def _inside(name: str) -> str:
     if path.is_absolute() or ".." in path.parts or not path.parts:
         raise ValueError("it is outside the artifact")
     return name
-
-
-# Threads hide the time that a file takes to come from a slow disk or another machine.
-_READERS = 16
 
 
 @dataclass(frozen=True)
@@ -139,7 +137,9 @@ class Store:
             temporary = Path(tempfile.mkdtemp(prefix=f".{ref.key}-", dir=target.parent))
             try:
                 _fill(temporary, fill)
-                manifest = Manifest(files=_inventory(temporary), **figures)
+                paths = sorted(path for path in temporary.rglob("*") if path.is_file())
+                files = {str(path.relative_to(temporary)): (path.stat().st_size, file_sha256(path)) for path in paths}
+                manifest = Manifest(files=files, **figures)
                 (temporary / MANIFEST_FILE).write_text(json.dumps(asdict(manifest), sort_keys=True))
                 if target.exists():  # damaged, or written meanwhile by a worker of a run that was killed
                     shutil.rmtree(target)
@@ -247,11 +247,6 @@ def _means_no_space(error: BaseException) -> bool:
     if isinstance(error, OSError) and error.errno in _NO_SPACE:
         return True
     return any(words in message_of(error) for words in _NO_SPACE_IN_WORDS)
-
-
-def _inventory(folder: Path) -> dict[str, tuple[int, str]]:
-    files = sorted(path for path in folder.rglob("*") if path.is_file())
-    return {str(path.relative_to(folder)): (path.stat().st_size, file_sha256(path)) for path in files}
 
 
 def link_or_copy(source: Path, target: Path) -> None:

@@ -20,8 +20,6 @@ from prmcal.registry.sources import arguments_model, validate_arguments
 _LONGEST_LINE = 100
 _LONGEST_MESSAGE = 1000
 _RESERVED = ("version", "citation", "packages", "plugin_name", "arguments")
-
-
 Check = Callable[[Any], None]
 
 

@@ -17,9 +17,9 @@ from prmcal.registry.contracts.models import PRM
 from prmcal.registry.contracts.plugin import Plugin
 from prmcal.registry.messages import reading
 
-
-def _ignore(_: str) -> None:
-    """Say nothing."""
+_STATE_FILE = "calibrator.json"
+_ARRAYS_FILE = "calibrator.safetensors"
+_ESTIMATOR = ".skops"
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class FitSupport:
     checkpoints: Path | None = None
     """A folder that stays when the process ends. A fit that was interrupted finds its files there. It must end with the
     same bytes as an uninterrupted fit. With None nothing is kept."""
-    report: Callable[[str], None] = field(default=_ignore)
+    report: Callable[[str], None] = field(default=lambda line: None)
     """Takes a short line for the progress display, such as ``"epoch 2 of 3, loss 0.081, 40 s left"``."""
 
 
@@ -64,11 +64,6 @@ class ScoredPrefixes:
         """Return some of the prefixes, with the same PRM."""
         indices = np.arange(len(self.prefixes))[rows]
         return ScoredPrefixes(self.prm, tuple(self.prefixes[index] for index in indices), self.logit[rows])
-
-
-_STATE_FILE = "calibrator.json"
-_ARRAYS_FILE = "calibrator.safetensors"
-_ESTIMATOR = ".skops"
 
 
 def _skops() -> Any:

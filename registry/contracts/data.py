@@ -2,15 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, Protocol, Self
+from typing import Literal, Protocol, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from prmcal.arrays import Bools, Floats, Floats32, Ints
 from prmcal.log_odds import log_odds
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
 
 FinishReason = Literal["end", "stop", "length", "thought"]
 """The reason why a completion ended: at the LLM's end token, at a stop string, or at the largest number of tokens.
@@ -125,7 +123,7 @@ class PrefixScores:
     """Tokens that the PRM read for this trajectory. Tokens that its prefixes share are counted once."""
 
     @classmethod
-    def from_rewards(cls, rewards: "ArrayLike", tokens: int = 0) -> Self:
+    def from_rewards(cls, rewards: ArrayLike, tokens: int = 0) -> Self:
         """Return the scores of T+1 rewards in [0, 1]; NaN for a prefix that is too long. A reward of 0 or 1 is kept.
 
         Its log-odds are those of 1e-7 or 1 - 1e-7.

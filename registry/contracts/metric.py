@@ -13,6 +13,7 @@ from prmcal.arrays import Bools, Floats
 from prmcal.registry.contracts.plugin import Plugin
 
 _MEDIAN = 0.5
+_LEVELS = (0.1, _MEDIAN, 0.9)
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,8 +144,6 @@ Better = Literal["lower", "higher", "near zero"]
 Measured = Floats | QuestionRatio | AbsoluteSum
 """The result of :meth:`Metric.measure`."""
 
-_POINT, _LEVELS = (0.5,), (0.1, 0.5, 0.9)
-
 
 class Metric(Plugin, ABC):
     """A calibration metric: a number computed from prefixes with a predicted reward and measured successes.
@@ -202,7 +201,7 @@ class Metric(Plugin, ABC):
         """
         if not self.each_level:
             return {name: None}
-        return {f"{name}_{level:g}": level for level in (_LEVELS if tuple(levels) == _POINT else levels)}
+        return {f"{name}_{level:g}": level for level in (_LEVELS if tuple(levels) == (_MEDIAN,) else levels)}
 
     def titled(self, name: str, level: float | None = None) -> str:
         """Return the title of a column.

@@ -22,6 +22,9 @@ SWEPT_TARGETS = tuple(float(-np.expm1(-x)) for x in np.geomspace(0.05, 36, 24))
 
 DEFAULT_STRATEGY = "learned stopping"
 """The strategy that answers new questions unless a cell names another one."""
+First = Literal["full", "adaptive"]
+Rank = Literal["original", "calibrated"]
+Finished = Literal["kept", "pruned"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,11 +207,6 @@ def most_probable(pool: Pool, chance: Callable[[Pool], float]) -> int:
         return int(trajectories[0])
     scores = pool.scores[0][trajectories]
     return int(trajectories[np.argmax(np.where(np.isnan(scores), -np.inf, scores))])
-
-
-First = Literal["full", "adaptive"]
-Rank = Literal["original", "calibrated"]
-Finished = Literal["kept", "pruned"]
 
 
 @dataclass(eq=False)

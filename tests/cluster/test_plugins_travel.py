@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from prmcal.harness.cluster.executor import ActorSettings, NodeWorker, copied_plugins
-from prmcal.harness.execution.events import Outcome
+from prmcal.harness.execution.events import ShardOutcome
 from prmcal.harness.planning.planner import build_plan
 from prmcal.registry.plugins import load_plugin_file
 from tests.cluster.test_cluster_run import SYNTHETIC, grid
@@ -60,5 +60,5 @@ def test_a_plugin_and_its_modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     finally:
         worker.close()
         os.chdir(before)
-    assert isinstance(found, Outcome), found
+    assert isinstance(found, ShardOutcome), found
     assert found.manifest is not None, found

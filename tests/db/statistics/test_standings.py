@@ -9,10 +9,10 @@ import pandas as pd
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from prmcal.db.metrics import SCALING, Metric, Metrics
+from prmcal.db.metrics import SCALING, MetricColumn, Metrics
 from prmcal.db.statistics.paired import standings
 
-BRIER = Metrics([Metric("brier", "Brier score", "calibration", "lower", "")])
+BRIER = Metrics([MetricColumn("brier", "Brier score", "calibration", "lower", "")])
 
 
 def measured(values: dict[str, float], metric: str = "brier") -> pd.DataFrame:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from prmcal.harness.audit.audit import audit
-from prmcal.harness.audit.scored import Scored, Target
+from prmcal.harness.audit.scored import ScoredSolutions, Target
 from prmcal.registry.reading.fields import Fields
 from tests.harness.audit import public_samples, public_steps
 from tests.harness.audit.solutions import SOLUTIONS, Files
@@ -39,7 +39,7 @@ class Public:
     real: tuple[str, ...] = ()
     """A file of the recorded public data, and what a test adds scores to. No name: one was read by hand."""
 
-    def read(self, folder: Path) -> Scored:
+    def read(self, folder: Path) -> ScoredSolutions:
         """Write the files into a folder and read them."""
         for name, content in self.files().items():
             (folder / name).write_bytes(content)

@@ -256,7 +256,8 @@ def test_several_llms_and_data_sets_are_no_pool_and_scores_are_compared(tmp_path
     both = rows_of(lambda p, y: {"score": p, "reward": 0.5, "correct": y})
     with pytest.raises(DataError, match="To compare them: --score score --score reward"):
         read(tmp_path, both)
-    text = compared_scores({name: read(tmp_path, both, score=name) for name in ("score", "reward")})
+    audits = {name: read(tmp_path, both, score=name) for name in ("score", "reward")}
+    text = compared_scores({name: (audited.scored, audited.measured) for name, audited in audits.items()})
     assert "reward - score, AUC within: -0." in text
 
 

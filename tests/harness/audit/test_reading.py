@@ -15,7 +15,7 @@ import pytest
 
 from prmcal.errors import DataError
 from prmcal.harness.audit.audit import Audit, audit
-from prmcal.harness.audit.scored import Scored, scored_records
+from prmcal.harness.audit.scored import ScoredSolutions, scored_records
 from prmcal.registry.reading.fields import Fields
 from prmcal.registry.reading.records import read_records
 from tests.conftest import ROOT
@@ -25,7 +25,7 @@ Records = list[dict[str, Any]]
 DATA = ROOT / "tests" / "recorded"
 
 
-def rows_of(records: Records, **fields: Any) -> Scored:
+def rows_of(records: Records, **fields: Any) -> ScoredSolutions:
     return scored_records([(f"row {place}", each) for place, each in enumerate(records)], "own.jsonl", Fields(**fields))
 
 
@@ -165,7 +165,7 @@ def test_what_cannot_be_decided_names_the_option(change: dict[str, Any], message
 
 
 def test_the_scale_is_never_guessed_against_the_numbers() -> None:
-    def one(scores: list[float], **fields: Any) -> Scored:
+    def one(scores: list[float], **fields: Any) -> ScoredSolutions:
         return rows_of([{"question": "1+1?", "score": each, "correct": True} for each in scores], **fields)
 
     assert one([0.0, 0.5, 1.0]).scale.name == "probability"

@@ -10,7 +10,7 @@ import yaml
 
 from prmcal.db import catalog
 from prmcal.harness.execution.ending import Failure
-from prmcal.harness.execution.events import Outcome
+from prmcal.harness.execution.events import ShardOutcome
 from prmcal.harness.execution.recorder import Recorder
 from prmcal.harness.execution.schedule import Schedule
 from prmcal.harness.planning.grid import GridSpec
@@ -44,7 +44,7 @@ def test_jobs_that_share_shards_are_all_done(plan: Plan, tmp_path: Path) -> None
     recorder = recorder_of(plan, tmp_path)
     recorder.begin({})
     for shard in plan.shards():
-        recorder.note(Outcome(shard.ref, Manifest({}, 1.0)))
+        recorder.note(ShardOutcome(shard.ref, Manifest({}, 1.0)))
     recorder.abandon()
     jobs = catalog.jobs(RunFolder(tmp_path).published)
     assert len(jobs) == len({job.key for job in plan.jobs})
@@ -58,7 +58,9 @@ def test_a_job_has_failed_or_waits_for_one_that_has(plan: Plan, tmp_path: Path) 
         shard = schedule.take()
         assert shard is not None
         good = shard.ref.kind != "fit"
-        outcome = Outcome(shard.ref, Manifest({}, 1.0)) if good else Outcome(shard.ref, failure=Failure("no luck"))
+        outcome = (
+            ShardOutcome(shard.ref, Manifest({}, 1.0)) if good else ShardOutcome(shard.ref, failure=Failure("no luck"))
+        )
         for each in schedule.finish(outcome):
             recorder.note(each)
     recorder.abandon()
@@ -72,7 +74,7 @@ def test_a_job_has_failed_or_waits_for_one_that_has(plan: Plan, tmp_path: Path) 
 
 def note_all_but_the_last(recorder: Recorder) -> None:
     for shard in list(recorder.plan.shards())[:-1]:
-        recorder.note(Outcome(shard.ref, Manifest({}, 1.0)))
+        recorder.note(ShardOutcome(shard.ref, Manifest({}, 1.0)))
 
 
 def test_the_work_grows_with_the_shards_of_a_job(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from scipy.special import expit
 from prmcal.db import catalog
 from prmcal.db.queries.curves import searches
 from prmcal.harness.cli.leaderboard import render_leaderboard
-from prmcal.harness.jobs.search import BeamSearch, Searched
+from prmcal.harness.jobs.search import Searched, StepSearch
 from prmcal.registry.contracts.data import (
     Completion,
     FinishReason,
@@ -57,7 +57,7 @@ def search(
     target = 0.9 if strategy.targeted else None
     llm = llms.create("synthetic-llm", skill=skill)
     prm = prm or prms.create("synthetic-prm")
-    return BeamSearch(llm, prm, strategy, calibrate, sampling, target, seed).run(questions)
+    return StepSearch(llm, prm, strategy, calibrate, sampling, target, seed).run(questions)
 
 
 def right(found: Sequence[Searched]) -> float:
@@ -102,7 +102,7 @@ def test_without_anything_to_save_all_variants_are_the_fixed_search() -> None:
     llm, prm = llms.create("synthetic-llm", skill=0.7), prms.create("synthetic-prm")
     for name in ("beam search + IAS-of-K", "beam search + IAS-of-M"):
         strategy = create_as(SearchStrategy, strategies, name, width=3, expansions=2)
-        found = BeamSearch(llm, prm, strategy, hopeless, SAMPLING, 0.9, 5).run(QUESTIONS)
+        found = StepSearch(llm, prm, strategy, hopeless, SAMPLING, 0.9, 5).run(QUESTIONS)
         chosen = [(each.answer.steps, each.generations) for each in found]
         assert chosen == [(each.answer.steps, each.generations) for each in fixed]
 
@@ -143,7 +143,7 @@ def test_every_round_draws_what_the_paper_says(first: First) -> None:
 
     llm, prm = llms.create("synthetic-llm", skill=0.7), prms.create("synthetic-prm")
     watched = Watched(width=4, expansions=3, first=first)
-    (found,) = BeamSearch(llm, prm, watched, calibrate, SAMPLING, 0.9, 1).run(QUESTIONS[4:5])
+    (found,) = StepSearch(llm, prm, watched, calibrate, SAMPLING, 0.9, 1).run(QUESTIONS[4:5])
     expands = [each for each in asked if each[0] == "expand"]
     keeps = [each for each in asked if each[0] == "keep"]
     asked_of_question = first == "adaptive"  # of its copies, in place of a full first round
@@ -199,7 +199,7 @@ def test_states_and_scores_come_from_one_pass() -> None:
         too_long.clear()
         plain, once = (cls(checkpoint="nano:prm", max_tokens=most) for cls in (Once.__base__, Once))
         pair = [
-            BeamSearch(llm, prm, strategy, read, SAMPLING, None, 5, from_states).run(QUESTIONS[:3])
+            StepSearch(llm, prm, strategy, read, SAMPLING, None, 5, from_states).run(QUESTIONS[:3])
             for prm, read, from_states in ((plain, calibrate, False), (once, by_state, True))
         ]
         for first, second in zip(*pair, strict=True):
@@ -233,7 +233,7 @@ class Marks(PRM):
 def scripted(continuations: Mapping[Steps, Sequence[tuple[str, FinishReason]]], **arguments: Any) -> Searched:
     strategy = create_as(SearchStrategy, strategies, "beam search", width=1, **arguments)
     models = (Script(continuations), Marks(), strategy, calibrate)
-    return BeamSearch(*models, SAMPLING, None, 1).run(QUESTIONS[:1])[0]
+    return StepSearch(*models, SAMPLING, None, 1).run(QUESTIONS[:1])[0]
 
 
 @pytest.mark.parametrize(("finished", "answer"), [("kept", "\\boxed{1}"), ("pruned", "\\boxed{-2}")])

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from prmcal import LLM, PRM, Completion, Prefix, PrefixScores, Question, Sampling
-from prmcal.harness.jobs.search import BeamSearch, Searched
+from prmcal.harness.jobs.search import Searched, StepSearch
 from prmcal.registry.contracts.strategy import SearchStrategy
 from prmcal.registry.plugins import strategies
 from prmcal.steps import STEP_SEPARATOR
@@ -95,7 +95,7 @@ def searched(name: str, every: int, **changes: str) -> list[Searched]:
     strategy = create_as(SearchStrategy, strategies, name, every=every, **{**AS_PUBLISHED, **changes})
     questions = [Question(str(i), f"tree {i}", "1") for i in range(TREES)]
     target = TARGET if strategy.targeted else None
-    return BeamSearch(Trees(), Noise(), strategy, calibrate, Sampling(), target, seed=1).run(questions)
+    return StepSearch(Trees(), Noise(), strategy, calibrate, Sampling(), target, seed=1).run(questions)
 
 
 @cache

@@ -19,7 +19,7 @@ from prmcal.db.reader import reading
 from prmcal.db.run_folder import LOCK_FILE, artifacts_root, published_path
 from prmcal.db.tables import Base
 from prmcal.harness.execution.run import rebuild_database
-from prmcal.harness.planning.plan import Cell
+from prmcal.harness.planning.plan import PlannedCell
 from prmcal.harness.planning.reading import grid_of
 from prmcal.harness.planning.saved import existing_plan
 from prmcal.harness.storage.folder import RunFolder
@@ -63,7 +63,7 @@ def copied(directory: Path, out: Path) -> Path:
     return Path(shutil.copytree(directory, out, copy_function=os.link, dirs_exist_ok=True, ignore=without_lock))
 
 
-def part(directory: Path, out: Path, keep: Callable[[Cell], bool]) -> Path:
+def part(directory: Path, out: Path, keep: Callable[[PlannedCell], bool]) -> Path:
     """Copy a run as if it had computed only what some cells need."""
     copied(directory, out)
     plan = existing_plan(RunFolder(out))

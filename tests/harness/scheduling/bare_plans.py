@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import FrameType
 
-from prmcal.harness.jobs.job import Job, Labels, Shard
+from prmcal.harness.jobs.job import Job, JobLabels, Shard
 from prmcal.harness.jobs.parameters import Parameters
 from prmcal.harness.planning.plan import Plan
 from prmcal.harness.storage.store import ArtifactRef
@@ -28,7 +28,7 @@ def planned(inputs: Sequence[Mapping[str, tuple[ArtifactRef, ...]]], resources: 
         Shard(ref(number), AnyParameters(), each, resource)
         for number, (each, resource) in enumerate(zip(inputs, resources, strict=True))
     ]
-    return Plan((Job("job", Labels(), tuple(shards)),), (), {}, ())
+    return Plan((Job("job", JobLabels(), tuple(shards)),), (), {}, ())
 
 
 def calls(function: Callable[[], object]) -> int:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from benchmarks.cluster.placement import Stint, simulated
 from prmcal.harness.execution.machine import Slot, slots_of_machine
-from prmcal.harness.jobs.job import Job, Labels, Shard
+from prmcal.harness.jobs.job import Job, JobLabels, Shard
 from prmcal.harness.jobs.parameters import Parameters, PluginReference
 from prmcal.harness.planning.plan import Plan
 from prmcal.harness.storage.store import ArtifactRef
@@ -39,7 +39,7 @@ def planned(needed: list[tuple[int, bool]]) -> Plan:
         )
         for number, (gpus, waits) in enumerate(needed)
     ]
-    return Plan((Job("job", Labels(), tuple(shards)),), (), {}, ())
+    return Plan((Job("job", JobLabels(), tuple(shards)),), (), {}, ())
 
 
 def check(plan: Plan, slots: list[Slot], stints: list[Stint]) -> None:

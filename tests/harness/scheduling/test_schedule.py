@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prmcal.harness.execution.ending import Failure
-from prmcal.harness.execution.events import Outcome
+from prmcal.harness.execution.events import ShardOutcome
 from prmcal.harness.execution.schedule import Schedule
 from prmcal.harness.jobs.job import Refs, Shard
 from prmcal.harness.jobs.parameters import Parameters
@@ -32,12 +32,12 @@ def chain(length: int) -> Plan:
     return planned([{}, *({"before": (ref(number),)} for number in range(length - 1))], [""] * length)
 
 
-def finished(of: ArtifactRef) -> Outcome:
-    return Outcome(of, Manifest({}, 0.0))
+def finished(of: ArtifactRef) -> ShardOutcome:
+    return ShardOutcome(of, Manifest({}, 0.0))
 
 
-def failed(of: ArtifactRef) -> Outcome:
-    return Outcome(of, failure=FAILURE)
+def failed(of: ArtifactRef) -> ShardOutcome:
+    return ShardOutcome(of, failure=FAILURE)
 
 
 def any_shard(gpus: int) -> bool:
@@ -125,8 +125,8 @@ def test_shards_are_handed_out_in_the_order_of_their_ranks(shards: list[tuple[st
         fits = chance.choice((any_shard, any_shard, with_model))
         taken = schedule.take(loaded, fits)
         assert taken == reference.take(loaded, fits)
-        if schedule.running and (taken is None or chance.random() < 0.7):
-            of = chance.choice([shard.ref for shard in schedule.running])
+        if schedule.started and (taken is None or chance.random() < 0.7):
+            of = chance.choice(list(schedule.started))
             if chance.random() < 0.2:
                 schedule.put_back(of)
                 reference.put_back(of)
@@ -145,8 +145,7 @@ def test_a_shard_whose_worker_was_lost_is_the_first_of_its_model() -> None:
     taken = [schedule.take("llm:a", with_model) for _ in range(2)]
     assert [shard and shard.ref for shard in taken] == [ref(0), ref(1)]
     schedule.put_back(ref(1))
-    assert [shard.ref for shard in schedule.running] == [ref(0)]
-    assert ref(1) not in schedule.started
+    assert list(schedule.started) == [ref(0)]
     order = [schedule.take("llm:a"), schedule.take("llm:a"), schedule.take("llm:a"), schedule.take("llm:a")]
     assert [shard and shard.ref for shard in order] == [ref(4), ref(1), ref(2), ref(3)]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from prmcal.harness.execution.ending import Failure
-from prmcal.harness.execution.events import Notice, Outcome
+from prmcal.harness.execution.events import Notice, ShardOutcome
 from prmcal.harness.execution.local import after_outcome
 from prmcal.harness.execution.schedule import Schedule
 from prmcal.harness.jobs.job import Shard
@@ -28,7 +28,7 @@ def work(schedule: Schedule, failures: dict[str, Failure] | None = None, loaded:
         taken.append(shard)
         loaded = shard.resource or loaded
         failure = (failures or {}).get(shard.resource)
-        schedule.finish(Outcome(shard.ref, None if failure else Manifest({}, 0.0), failure))
+        schedule.finish(ShardOutcome(shard.ref, None if failure else Manifest({}, 0.0), failure))
     assert schedule.finished
     return taken
 
@@ -94,9 +94,9 @@ def test_a_model_that_fails_first_is_said_at_once() -> None:
     shard = schedule.take()
     assert shard is not None
     failure = Failure("The llm 'weak' failed to generate: no key.", plugin="llm:weak")
-    *outcomes, notice = after_outcome(schedule, Outcome(shard.ref, failure=failure), "worker 1")
+    *outcomes, notice = after_outcome(schedule, ShardOutcome(shard.ref, failure=failure), "worker 1")
     assert notice == Notice(failure.reason, urgent=True)
-    failed = {each.ref for each in outcomes if isinstance(each, Outcome) and not each.blocked}
+    failed = {each.ref for each in outcomes if isinstance(each, ShardOutcome) and not each.blocked}
     assert failed == {
         each.ref for each in plan(prms=PRMS).shards() if each.resource == "llm:weak" and each.ref.kind == "rollout"
     }
