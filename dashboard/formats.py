@@ -42,7 +42,7 @@ def escaped(text: str) -> str:
 
 
 def visible(text: str) -> str:
-    """Escape the control characters of a text, such as those that change the direction of what follows. Tabs stay."""
+    """Escape the control characters of a text, such as a change of the direction of the following text. Tabs stay."""
     return "".join(
         char if char.isprintable() or char == "\t" else char.encode("unicode_escape").decode() for char in text
     )

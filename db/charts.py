@@ -1,9 +1,9 @@
 """The style of all charts, their files, and the layers that the charts of the dashboard and of the report share.
 
-Each calibrator has a colour, a dash and a shape, the same in every chart. The eight colours follow those of Okabe and
-Ito. They are moved apart so that readers with red-green blindness can distinguish each pair, and each has a contrast of
-at least 3:1 with the page. The ninth calibrator has the colour of the first with another dash and another shape, and
-so on. Charts are drawn for a light page; :func:`on_dark` and :func:`style_sheet` replace their colours on a dark one.
+Each calibrator has a colour, a dash and a shape, the same in every chart. The eight colours follow Okabe and Ito. They
+are moved apart so that readers with red-green blindness can distinguish each pair, and each has a contrast of at least
+3:1 with the page. The ninth calibrator has the colour of the first with another dash and another shape, and so on.
+Charts are drawn for a light page; :func:`on_dark` and :func:`style_sheet` replace their colours on a dark one.
 """
 
 import re
@@ -188,7 +188,7 @@ def curves(
 
     `base` has the data and the encoding of x, and `y` encodes a column ``NAME``, whose interval is in the columns
     ``NAME_low`` and ``NAME_high``. The column `by` has the series. `band` is the opacity of an area between the ends of
-    the intervals, `rule` that of a vertical rule for each, and `point` the size of points in square pixels; 0 is for
+    the intervals, `rule` the opacity of their vertical rules, and `point` the size of points in square pixels; 0 is for
     none. Rules and points have the tooltip. Lines also have the encodings in `encoded`, such as their order.
     """
     name = y["shorthand"].partition(":")[0]
@@ -299,7 +299,7 @@ def small_multiples(
     """Draw panels in a picture for print: a row for each LLM, and a column for each PRM and data set, in their order.
 
     The picture is as wide as one column of a page, or as two for several columns of panels. `draw` returns the layers
-    of a panel for the legend of the series; their data are the rows. The title is that of the horizontal axes, and
+    of a panel for the legend of the series; their data are the rows. The title is for the horizontal axes, and
     `longest` is the number of letters left of the panels.
     """
     names = rows[["llm", "prm", "dataset"]].map(lambda name: "\n".join(textwrap.wrap(name, _LONGEST_LINE)) or name)

@@ -10,7 +10,7 @@ Leaderboard = Literal["calibration", "scaling", "league"]
 Better = Literal["lower", "higher", "near zero"]
 
 COORDINATES = ("dataset", "llm", "prm", "strategy", "target", "level", "calibrator")
-"""The columns that identify a cell of a leaderboard, in the order by which rows are sorted."""
+"""The columns that identify a cell of a leaderboard. Rows are sorted in this order."""
 
 SETTING = ["dataset", "llm", "prm"]
 """The columns that identify a setting. Cells of a leaderboard with the same setting compete."""
@@ -23,7 +23,7 @@ MAIN_METRICS: dict[Leaderboard, tuple[str, ...]] = {
 """The metrics of each leaderboard that are shown unless the reader chooses others."""
 
 RANKING_METRIC = "brier_corrected"
-"""The calibration metric by which calibrators are ranked."""
+"""The calibration metric that ranks calibrators."""
 
 OTHER_METRICS = tuple(name for name in MAIN_METRICS["calibration"] if name != RANKING_METRIC)
 """The main calibration metrics that do not rank."""
@@ -35,7 +35,7 @@ UNTESTED = ("average_ce",)
 """Metrics whose paired test would see differences in 10% of cases without any: a bin with one question has the weight
 of a full bin and no spread."""
 NOT_COMPARED = (*COSTS, "order_error", *UNTESTED)
-"""Metrics by which cells are never compared."""
+"""Metrics without comparisons of cells."""
 
 LEAGUE_BUDGETS = (2, 4, 8, 16, 32, 64)
 """The mean numbers of samples at which the league shows the accuracy of strategies."""

@@ -86,7 +86,7 @@ def connect(engine: sa.Engine, path: Path, patience: float) -> Iterator[sa.Conne
     """Open a connection. Wait up to `patience` seconds for a program that locks the file.
 
     Raises a LockedDatabaseError if the file is still locked after that time. Raises a DatabaseError if there is another
-    problem with the file. The subclass tells which.
+    problem with the file. The subclass defines which files.
     """
     end = time.monotonic() + patience
     pause = _FIRST_PAUSE
@@ -107,7 +107,7 @@ def connect(engine: sa.Engine, path: Path, patience: float) -> Iterator[sa.Conne
 
 @contextmanager
 def driver_errors(path: Path) -> Iterator[None]:
-    """Translate errors of the driver into errors that say what to do."""
+    """Translate errors of the driver into errors with advice."""
     try:
         yield
     except DBAPIError as error:

@@ -109,7 +109,7 @@ class Writer:
         """Replace the published copy by the current content in one step.
 
         Readers see either the old copy or the new one. If the process is killed, the old copy stays. The file is copied
-        as it is, which takes a hundredth of the time in which DuckDB copies its tables.
+        as a whole, in a hundredth of the time that DuckDB needs to copy its tables.
         """
         temporary = self._temporary()
         try:
@@ -211,7 +211,7 @@ class Transaction:
 
         The rows of the files replace all rows of the given owners: of a cell by its id if the table has ``cell_id``,
         else of a job by its key. Loading the same files again changes nothing, and an owner without files has no rows
-        afterwards. Rows are stored in the order of the owners, and those of an owner in the order of the columns that
+        afterwards. Rows are stored in the order of the owners. An owner's rows are in the order of the columns that
         identify them, independent of the order of its files. Columns are matched by name. Columns that allow null may
         be absent. Several owners may have the same file.
 
@@ -230,7 +230,7 @@ class Transaction:
         self._connection.execute(sa.update(tables.Run).where(running).values(status="interrupted"))
 
     def prune(self, job_keys: Collection[str], cell_ids: Collection[str]) -> None:
-        """Delete the rows of all other jobs and cells, and what describes the grid, which the caller writes again.
+        """Delete the rows of all other jobs and cells, and the description of the grid, which the caller writes again.
 
         Comparisons with another cell are deleted too.
         """
@@ -248,12 +248,12 @@ class Transaction:
                 )
 
     def check_health(self) -> None:
-        """Check the data of the database again, and replace what was found; see :mod:`prmcal.db.queries.health`."""
+        """Check the data of the database again, and replace the findings; see :mod:`prmcal.db.queries.health`."""
         self._connection.execute(sa.delete(tables.HealthCheck))
         self.record(check_health(self._connection))
 
     def replace_comparisons(self, batches: Iterable[Mapping[str, Values]]) -> None:
-        """Replace all paired comparisons by those in batches, each with the values of all columns."""
+        """Replace all paired comparisons by batches of comparisons, each with the values of all columns."""
         table = tables.Base.metadata.tables[tables.Comparison.__tablename__]
         self._connection.execute(sa.delete(table))
         _insert_columns(self._connection, table, batches)

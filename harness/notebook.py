@@ -1,4 +1,4 @@
-"""``prmcal.run`` and ``prmcal.open_run``: what the commands do, for Python and notebooks.
+"""``prmcal.run`` and ``prmcal.open_run``: the commands for Python and notebooks.
 
 They print nothing by default, end no process, and raise the errors of the commands.
 """

@@ -109,7 +109,7 @@ def _aligned(column: Column) -> tuple[str, ...]:
 
 
 def _visible(columns: Sequence[Column], space: int) -> list[Column]:
-    """Take the most important columns first, and leave out those that do not fit. A group is taken as a whole."""
+    """Take the most important columns first, and leave out columns that do not fit. A group is taken as a whole."""
     groups: dict[str, list[Column]] = {}
     for place, column in enumerate(columns):
         groups.setdefault(column.group or f"{place}", []).append(column)

@@ -78,8 +78,8 @@ class LetterGrader(_EachAnswer):
     """Multiple choice: the letters of the options, or their texts.
 
     "B", "(B) 42", "Option B" and the text of option B are equal. Several letters are a set: "A, C" is equal to "C and
-    A", and not to "A". The options are those of the question, in the field `options` of a file. Without them, only
-    letters are read.
+    A", and not to "A". The question has the options, in the field `options` of a file. Without them, only letters are
+    read.
     """
 
     version = "2"

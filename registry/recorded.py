@@ -49,8 +49,8 @@ class _Recorded(Plugin):
     skip_bad_rows: bool = False
     """Leave out rows that cannot be read, and warn of them."""
     fields: FieldNames | None = None
-    """The fields that are not found by their names, such as ``{label: reward, cost: seconds}``. The label of a solution
-    says whether it is right, and strategies count its cost in place of its tokens."""
+    """The fields that are not found by their names, such as ``{label: reward, cost: seconds}``. The label says whether
+    a solution is right. Strategies count the cost in place of tokens."""
     only: RowValues | None = None
     """Read only rows with these values, such as ``{agent: mini}``."""
 
@@ -99,12 +99,12 @@ class _Recorded(Plugin):
 class RecordedLLM(_Recorded, LLM):
     """Replay the recorded completions of a policy, in their order.
 
-    The completions of the bare question are the recorded solutions. The completions of another prefix are those
+    The completions of the bare question are the recorded solutions. The completions of another prefix are the ones
     recorded for it. If there are none, the rest of every solution that begins with the prefix counts. The completion of
     a whole solution is empty. Sampling and seed are ignored, since the recording has fixed them.
 
-    If the recording says which solutions are right, in the field `correct` or in one that `fields` names, nothing is
-    graded. Without answers in the file, other known fields are read as well, such as `is_correct` or `passed`.
+    If the recording has verdicts, in the field `correct` or in a field that `fields` names, nothing is graded. Without
+    answers in the file, other known fields are read as well, such as `is_correct` or `passed`.
 
     Notes
     -----

@@ -7,8 +7,8 @@ installed package. A package that is installed as editable is local. Modules who
 files that are not Python, do not count.
 
 The arguments of the constructor are validated by its annotations. An annotation gives the type of an argument and,
-through pydantic, its range: ``Annotated[int, Field(ge=1)]``. A `description` in the ``Field`` replaces what the error
-message of pydantic says about the argument.
+through pydantic, its range: ``Annotated[int, Field(ge=1)]``. A `description` in the ``Field`` replaces pydantic's error
+message on the argument.
 """
 
 import ast
@@ -83,7 +83,7 @@ def _is_foreign(module: str) -> bool:
 
 
 def _modules_of(code: type | Callable[..., Any]) -> list[_Module]:
-    """Return the modules of a function, or of a class and its bases, without those of prmcal and Python."""
+    """Return the modules of a function, or of a class and its bases, without modules of prmcal and Python."""
     modules = []
     for base in code.__mro__ if isinstance(code, type) else (code,):
         if _is_foreign(base.__module__):

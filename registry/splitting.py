@@ -28,8 +28,8 @@ MARKERS = (
 )
 """Words with which reasoning models begin another path.
 
-The first seven are those at which Zhang et al. (2025), arXiv:2504.05419, split the thoughts of reasoning models. The
-others are frequent at the beginning of such a sentence.
+At the first seven, Zhang et al. (2025), arXiv:2504.05419, split the thoughts of reasoning models. The others are
+frequent at the beginning of such a sentence.
 """
 
 

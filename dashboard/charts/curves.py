@@ -163,7 +163,7 @@ def rows_of_group(table: pd.DataFrame, group: Mapping[str, str]) -> pd.DataFrame
 
 
 def parameter_texts(target: float | None, level: float | None) -> list[str]:
-    """Return the parameters of a strategy, such as ``["C=0.99", "β=0.1"]``, without those that are missing."""
+    """Return the parameters of a strategy, such as ``["C=0.99", "β=0.1"]``, without missing ones."""
     return [f"{name}={value:g}" for name, value in (("C", target), ("β", level)) if not pd.isna(value)]
 
 

@@ -143,7 +143,7 @@ def choose_view(options: Sequence[str], parameter: str = "view", *, resets: Sequ
 
 
 def choose_row(table: pd.DataFrame, key: str, parameters: Mapping[str, str | None]) -> None:
-    """Show a table in which the reader can select one row, and write what the row names into the address.
+    """Show a table in which the reader can select one row, and write the names in the row into the address.
 
     A new key clears the selection. `parameters` has the column whose value each query parameter gets; None removes the
     parameter. Fractions have three decimal places.

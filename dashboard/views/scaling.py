@@ -67,12 +67,12 @@ class _Setting:
         return float(level)
 
     def choose_series(self, gains: pd.DataFrame, more: Sequence[str] = ()) -> list[str]:
-        """Let the reader choose what is drawn: by default the two most accurate calibrators and the baseline."""
+        """Let the reader choose the drawn calibrators: by default the two most accurate ones and the baseline."""
         ranked = gains.sort_values("accuracy", ascending=False, kind="stable")["series"]
         return choose_drawn(self.path, list(ranked), more)
 
     def show_gain(self, target: float, level: float) -> pd.DataFrame:
-        """Say in a sentence what IAS buys at equal cost, and return the gains of all calibrators.
+        """Write one sentence on the gain of IAS at equal cost, and return the gains of all calibrators.
 
         The sentence is about the calibrator in the context. Without one, it is about the calibrator of the highest
         accuracy.

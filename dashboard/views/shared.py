@@ -60,7 +60,7 @@ def _component() -> Any:
 
 
 def choose_drawn(path: Path, ranked: Sequence[str], more: Sequence[str] = ()) -> list[str]:
-    """Let the reader choose what is drawn: by default the best of the ranked calibrators and the baseline."""
+    """Let the reader choose the drawn calibrators: by default the best ranked ones and the baseline."""
     always = [*ask(catalog.with_role, path, role="baseline"), *context_of(path).choice.values()]
     default = [name for name in ranked if name in {*ranked[:_DRAWN], *always}]
     with st.container(key="folded curves"):
@@ -146,7 +146,7 @@ def wall_time(path: Path, seconds: pd.Series) -> str:
 
 
 def show_coming(path: Path, cell_id: str, lead: str) -> None:
-    """Show what a run still does before a pending cell is measured, and how long it takes."""
+    """Show the remaining work and time of a run before a pending cell is measured."""
     jobs: pd.DataFrame = ask(catalog.cell, path, cell_id=cell_id).jobs
     keys: dict[str, set[str]] = {kind: set() for kind in sorted(set(jobs["kind"]), key=_order)}
     for kind, parameters in zip(jobs["kind"], jobs["parameters"], strict=True):
@@ -163,7 +163,7 @@ def show_coming(path: Path, cell_id: str, lead: str) -> None:
 
 
 def job_words(kind: str) -> str:
-    """Return what a kind of job does, in two or three words."""
+    """Return two or three words on the work of a kind of job."""
     words: dict[str, str] = WORDS["kinds"]
     return words.get(kind, kind.replace("_", " "))
 

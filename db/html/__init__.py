@@ -1,4 +1,4 @@
-"""Results as HTML, with styles and scripts: what the dashboard and the exported page show in the same way.
+"""Results as HTML, with styles and scripts: the common parts of the dashboard and the exported page.
 
 Words belong in `prmcal.db.text`; pages belong in `prmcal.dashboard` and `prmcal.harness.site`.
 """

@@ -92,7 +92,7 @@ def competition(source: Source, kind: Kind = "calibrator", **names: Unpack[Names
 
 
 def of_calibrators(ranked: Overview, names: Sequence[str] | None = None) -> Competition:
-    """Return the leaderboard of the calibrators, or of those with these `names`, from their ranking."""
+    """Return the leaderboard of all calibrators, or of calibrators with these `names`, from their ranking."""
     cells = _cells(ranked.cells, "calibrator", SETTING)
     rows = [
         Competitor(row.calibrator, row, row.brier_reduction, row.outcomes, cells.get(row.calibrator, {}))

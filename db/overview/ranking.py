@@ -72,7 +72,7 @@ def _alike(table: pd.DataFrame) -> list[list[Any]]:
 def relative_reduction(values: pd.DataFrame, baseline: pd.DataFrame) -> Estimate:
     """Return 1 - (mean of `values`) / (mean of `baseline`). Both have the same settings and questions.
 
-    Both are as for :func:`mean_over_settings`. The interval is that of the mean of the linearised ratio.
+    Both are as for :func:`mean_over_settings`. The interval is for the mean of the linearised ratio.
     """
     keys = [*SETTING, "question_id"]
     pairs = values.merge(baseline, on=keys, suffixes=("", "_baseline"))
@@ -89,8 +89,8 @@ def relative_reduction(values: pd.DataFrame, baseline: pd.DataFrame) -> Estimate
 def reduction_of_chosen(values: pd.DataFrame, baseline: str | None) -> Estimate | None:
     """Return :func:`relative_reduction` of the calibrators with the lowest means on the other half of the questions.
 
-    So no question chooses the calibrator that it is measured with. The interval is as wide as that of :func:`saving`,
-    for the same reason. `values` is as for :func:`rank_by_means`. None without a baseline and a calibrator that were
+    So no question chooses the calibrator that it is measured with. The interval is as wide as in :func:`saving`, for
+    the same reason. `values` is as for :func:`rank_by_means`. None without a baseline and a calibrator that were
     measured at all settings.
     """
     questions = values[["dataset", "question_id"]].drop_duplicates().sort_values(["dataset", "question_id"])
@@ -201,7 +201,7 @@ def rank_by_means(values: pd.DataFrame, competitor: str) -> dict[Any, Rank]:
     clearly ahead of another or behind it only by chance. The range of ranks of a competitor leaves out those that are.
     The interval of its mean rank is the mean of these ranges over settings (after Klein, Wright and Wieczorek, 2020, "A
     joint confidence region for an overall ranking of populations"). Ranks in the resamples themselves would suggest too
-    much: they have the noise of the questions twice, and it separates those that are equal.
+    much: they have the noise of the questions twice, which separates equal competitors.
 
     `values` has the columns dataset, llm, prm, question_id, value (lower is better), and the column `competitor`, such
     as "calibrator", whose values can be sorted. Settings with a single competitor are left out.
@@ -297,9 +297,9 @@ def saving(rivals: Sequence[FixedRivals], rules: Sequence[int], entries: Sequenc
 
     The rule is the entry among `rules`, numbers of `entries`, with the highest mean accuracy over settings and budgets
     on the other half of the questions. So no question is measured with a rule or an n that it chose. The accuracies are
-    those of the fixed n with 2, 4, ... samples, up to N / 2. The samples for each accuracy come from both curves;
-    between points, their logarithm is interpolated. If the rule does not reach an accuracy, twice N samples count. The
-    share is 1 - the geometric mean of the ratios of samples over accuracies and settings.
+    of the fixed n with 2, 4, ... samples, up to N / 2. The samples for each accuracy come from both curves; between
+    points, their logarithm is interpolated. If the rule does not reach an accuracy, twice N samples count. The share is
+    1 - the geometric mean of the ratios of samples over accuracies and settings.
 
     The questions of one half choose the rule of the other, so the halves are not independent. The interval holds for
     any dependence: the spread of a mean of two is at most the mean of their spreads, and not 1 / sqrt(2) of it.

@@ -1,4 +1,4 @@
-"""Curves of accuracy against cost: those that the run saved, and the exact ones of a pool of samples."""
+"""Curves of accuracy against cost: saved by the run, and exact ones of a pool of samples."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -35,7 +35,7 @@ def curve_points(source: Source) -> pd.DataFrame:
 def references(source: Source) -> list[str]:
     """Return the cells of strategies that need the truth, and so cannot be used in practice.
 
-    These are the strategies whose jobs read success counts, and those with the role "reference".
+    These are the strategies whose jobs read success counts, and strategies with the role "reference".
     """
     with connection_of(source) as connection:
         in_role = sa.select(Cell.cell_id).where(Cell.strategy.in_(with_role(connection, "reference")))
@@ -69,7 +69,7 @@ def question_accuracies(source: Source, cells: Sequence[str]) -> pd.DataFrame:
 
 @dataclass(frozen=True, eq=False)
 class ExactCurves:
-    """The data from which the curves of one data set, LLM and PRM are computed."""
+    """The data for computing the curves of one data set, LLM and PRM."""
 
     question_ids: NDArray[np.object_]
     """Of shape (questions,)."""
@@ -104,8 +104,7 @@ class ExactCurves:
     def at_equal_cost(self, calibrator: str, level: float, targets: Sequence[float]) -> dict[str, NDArray[np.float64]]:
         """Compare best-of-n + IAS with the fixed n that has the same mean number of samples, for each target C.
 
-        The parameters are those of :meth:`adaptive`; :func:`prmcal.db.statistics.budgets.at_equal_cost` has the
-        definition.
+        Parameters are as in :meth:`adaptive`; :func:`prmcal.db.statistics.budgets.at_equal_cost` has the definition.
         """
         return at_equal_cost(self.accuracy, self._samples(calibrator, level, targets))
 

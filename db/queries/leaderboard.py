@@ -121,7 +121,7 @@ def _independent(board: pd.DataFrame) -> "pd.Series[float]":
 _FILE = Path(__file__).with_name("reported.csv")
 
 NAMED = ["dataset", "llm", "prm", "calibrator", "strategy", "metric"]
-"""The columns that tell which measured value a number of the paper stands beside."""
+"""The columns that assign a number of the paper to a measured value."""
 
 
 def reported(**filters: str) -> pd.DataFrame:

@@ -169,7 +169,7 @@ def _question_differences(connection: sa.Connection, cell_a: str, cell_b: str) -
 
 
 def _by_question(connection: sa.Connection, cell_id: str) -> sa.Subquery:
-    """Select question_id and the value by which the questions of a cell are compared."""
+    """Select question_id and the compared value of a cell's questions."""
     cell = cell_row(connection, cell_id)
     jobs = input_jobs(connection, cell["job_key"])
     if cell["leaderboard"] == "calibration" and "success" in jobs:

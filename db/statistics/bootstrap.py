@@ -131,7 +131,7 @@ class QuestionMean(Ratio):
 
 @dataclass(frozen=True)
 class Bootstrap:
-    """The options by which questions are resampled.
+    """The options of resampling questions.
 
     The resamples depend on the seed and the number of questions only, so statistics of the same questions are paired.
     """
@@ -156,7 +156,7 @@ def _weights(seed: int, replicates: int, questions: int) -> Floats:
 
 @lru_cache(maxsize=8)
 def counted_once(questions: int) -> Floats:
-    """Return weights with which every question counts once: ones of shape (1, questions). They are read-only."""
+    """Return weights of one for all questions, of shape (1, questions). They are read-only."""
     ones = np.ones((1, questions))
     ones.setflags(write=False)
     return ones

@@ -168,7 +168,7 @@ def cautious_interval(values: Floats, lower: float, upper: float) -> Ends:
     the mean, and a sample may lack these questions. So each end is the farther one of :func:`skewed_interval` and of
     the interval of empirical likelihood with half an observation at `lower` and at `upper` (see
     :func:`bounded_interval`). These are the usual bounds of the value of one question. A value may lie beyond. For
-    hundreds of questions that differ, the ends are those of :func:`skewed_interval`.
+    hundreds of questions that differ, the ends come from :func:`skewed_interval`.
 
     `values`, of shape (n,) or (n, means), has one value for each question. The ends have the shape () or (means,), and
     contain the mean. They differ even if all values are equal. They are NaN for a single value.

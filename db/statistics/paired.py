@@ -86,7 +86,7 @@ def replicated_difference(first: Replicated, second: Replicated) -> PairedDiffer
 def replicated_differences(
     cells: Sequence[Replicated], first: NDArray[np.intp], second: NDArray[np.intp]
 ) -> PairedDifferences:
-    """Return the differences of many pairs of values, of which `first` and `second` have the indices in `cells`.
+    """Return the differences of many pairs of values. `first` and `second` have their indices in `cells`.
 
     See :func:`replicated_difference`. Raise ValueError if the replicates come from different resamples.
     """

@@ -25,7 +25,7 @@ class ShiftTest:
     gambler who multiplies it by 1 + bet (p - 1/2) reaches c with a probability of at most 1 / c (Ville). Five gamblers
     bet on lower or higher values. At each question, a hundredth of the capital changes its bet.
 
-    `calibration_values` are those of the calibration questions, of shape (questions,). NaN is left out.
+    `calibration_values` are the values of the calibration questions, of shape (questions,). NaN is left out.
     """
 
     def __init__(self, calibration_values: Floats) -> None:

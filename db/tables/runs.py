@@ -22,7 +22,7 @@ LAST_WRITTEN: sa.UnaryExpression[int] = sa.literal_column("rowid").desc()
 class Base(DeclarativeBase):
     """Base of every table: ``float`` has 64 bits; ``datetime`` is UTC without a time zone.
 
-    A class says the name of its table: ``class Run(Base, table="runs")``. Its docstring is the comment in the database.
+    A class names its table: ``class Run(Base, table="runs")``. Its docstring is the comment in the database.
     """
 
     type_annotation_map: ClassVar[dict[Any, Any]] = {
@@ -48,7 +48,7 @@ class Base(DeclarativeBase):
 
 
 class BulkBase(Base):
-    """Base of the tables that are loaded in bulk, whose rows the columns of :func:`identity` tell apart.
+    """Base of the tables that are loaded in bulk. The columns of :func:`identity` identify their rows.
 
     They have no primary key in the database: its index would take longer than the rest of the load.
     """

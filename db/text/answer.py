@@ -77,7 +77,7 @@ def mean_text(competition: Competition, row: Competitor) -> str:
 
 
 def settings(competition: Competition) -> list[tuple[str, ...]]:
-    """Return the names of each setting, without those that all settings share; a single setting has all its names."""
+    """Return the names of each setting, without names that all settings share; a single setting has all its names."""
     settings = list(competition.settings)
     varying = [len({names[number] for names in settings}) > 1 for number in range(len(competition.kinds))]
     if not any(varying):

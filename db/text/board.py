@@ -172,7 +172,7 @@ def web_board(
     """Return a leaderboard as pages show it, without the coordinates that are the same in all rows.
 
     A row that failed has its reason as status, and a row that differs from another run has the difference. The legend
-    has what is the same in all rows.
+    has the values that all rows share.
     """
     board = leaderboard_board(frame, leaderboard, descriptions, metrics, _SYMBOLS)
     reasons = tuple(map(_status, frame[["status", "reason", "difference"]].to_dict("records")))
@@ -207,7 +207,7 @@ def estimate(metric: str, value: float, low: float | None, high: float | None, *
 
 
 def _name_columns(frame: pd.DataFrame, rows: Sequence[Mapping[str, Any]]) -> list[Column]:
-    """Return the columns that tell the cells of a table apart: a short number, if there is one, and names."""
+    """Return the columns that distinguish the cells of a table: a short number, if there is one, and names."""
     columns = [
         Column(
             title,

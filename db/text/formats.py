@@ -107,7 +107,7 @@ class LeaderboardText:
     main_metrics: tuple[str, ...]
     """Names of the metrics that are shown unless the reader chooses others."""
     rows: str
-    """Title of the column ``rows``: what the leaderboard counts besides questions."""
+    """Title of the column ``rows``: the things that the leaderboard counts besides questions."""
 
 
 LEADERBOARDS: dict[Leaderboard, LeaderboardText] = {

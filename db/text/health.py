@@ -1,4 +1,4 @@
-"""The words of the health of a run: one sentence for each finding, and what to do about it."""
+"""The words of the health of a run: one sentence for each finding, with advice."""
 
 import csv
 import json
@@ -28,7 +28,7 @@ def figure(finding: HealthCheck) -> str:
 
 
 def sentence(finding: HealthCheck) -> str:
-    """Describe a finding with its numbers, and say what to do about it."""
+    """Describe a finding with its numbers, and give advice."""
     ends = "" if finding.low is None or finding.high is None else interval(finding.low, finding.high)
     examples = " and ".join(f'"{text}"' for text in json.loads(finding.examples))
     text = _words(finding)["sentence"].format(
@@ -61,7 +61,7 @@ def summaries(findings: Iterable[HealthCheck]) -> list[tuple[str, str, str]]:
 def answers_read(checks: Iterable[HealthCheck]) -> list[tuple[str, str, str]]:
     """Return title, figure and sentence for each part of the data with answers that stood elsewhere than in a box.
 
-    It needs all checks, also those that found nothing to mention.
+    It needs all checks, also checks without a finding.
     """
     by_setting: dict[str, list[HealthCheck]] = {}
     for check in checks:

@@ -181,7 +181,7 @@ def audit(
     against : str or Path, optional
         The folder of an earlier audit. An alarm says if questions are no longer like the questions of that audit.
     by : str, optional
-        The field whose values are audited one by one. By default, those of several LLMs or data sets are.
+        The field whose values are audited one by one. By default, several LLMs or data sets are audited one by one.
     """
     earlier = None if against is None else load_calibrator(against)
     if isinstance(source, pd.DataFrame):

@@ -125,7 +125,7 @@ class _Steps:
         self.first_error = self.first_step(steps["label"].to_numpy(np.float64) < 0.5)
 
     def first_step(self, wrong: Bools) -> Floats:
-        """Return the first of the steps that are wrong in each solution, infinity if none is."""
+        """Return the first wrong step of each solution, infinity without one."""
         return np.minimum.reduceat(np.where(wrong, self._step, np.inf), self._starts)
 
     def hits(self, rewards: Floats, threshold: float) -> Bools:

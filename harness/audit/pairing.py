@@ -39,8 +39,8 @@ class OwnWins(Estimate):
 def without_repeats(solutions: Sequence[Solution]) -> tuple[list[Solution], str]:
     """Give questions with the same text one name, and leave out copies of records. A sentence says so.
 
-    The solutions of a record are those of its list, or all rows with the same question. A copy has the same solutions,
-    scores and labels as an earlier record.
+    The solutions of a record are in its list, or they are all rows with the same question. A copy has the same
+    solutions, scores and labels as an earlier record.
     """
     records: _Records = {}
     for solution in solutions:

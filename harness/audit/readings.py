@@ -52,7 +52,7 @@ class MeasuredReading:
     calibrated: Number
     """The Brier score on questions that isotonic regression has not seen."""
     cut: Number
-    """The Brier score of the last step minus that of this reading, paired by solution."""
+    """The Brier score of the last step minus this reading's, paired by solution."""
     auc: Number | None
     """The area under the ROC curve within questions; None if no question has both kinds, or for a choice."""
 

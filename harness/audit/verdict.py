@@ -120,7 +120,7 @@ def fifths_table(scored: ScoredSolutions, measured: Measured) -> list[list[str]]
 
 
 def errors_found(measured: Measured) -> Iterator[str]:
-    """Yield how well wrong steps are found, next to what is published of ProcessBench and of PRMBench."""
+    """Yield how well wrong steps are found, next to published values of ProcessBench and PRMBench."""
     if measured.detection:
         ways = "; ".join(f"{way.way} {_with_width(way)}" for way in measured.detection)
         means = ", ".join(f"{name} {sum(f1) / len(f1):.3f}" for name, f1 in PUBLISHED.items())

@@ -53,7 +53,7 @@ class ExitCode(IntEnum):
     FAILED_CELLS = 3
     """The grid was run to its end, but cells or a grader failed. `prmcal status` has the reasons."""
     FAILED_CHECKS = 4
-    """A check of `prmcal check` or `prmcal rebuild --check` failed, a grid needs what `prmcal doctor` did not find, or
+    """A check of `prmcal check` or `prmcal rebuild --check` failed, `prmcal doctor` did not find a need of the grid, or
     the PRM of `prmcal train-prm` ranks too badly."""
     HUNG_UP = 129
     """SIGHUP: the terminal was closed. Finished work is kept."""

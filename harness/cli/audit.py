@@ -233,7 +233,7 @@ def _make_pool(
 
 
 def _pool_tables(files: list[Path] | None) -> list[str]:
-    """Return a table of pools and what each is, in at most 80 columns if names are short."""
+    """Return a table of pools with descriptions, in at most 80 columns if names are short."""
     from prmcal.registry.reading.pools import read_pool, shipped_pools
 
     paths_by_name = {path.stem: path for path in files} if files else shipped_pools()

@@ -63,7 +63,7 @@ def list_plugins(
 def render_plugins(kind: str | None, name: str | None = None) -> str:
     """Return the registered plugins: a line for each, a table of one kind with its sources, or one with its arguments.
 
-    The table of the calibrators says what each reads, predicts and costs.
+    The table of the calibrators has the features, the levels and the cost of each.
     """
     if kind is not None:
         options.one_of("KIND", kind, list(KINDS))
@@ -192,7 +192,7 @@ def _needs(grid: GridSpec) -> dict[str, int]:
 def _problems(kind: str, spec: PluginSpec, grid: GridSpec, questions: Questions) -> Iterator[str]:
     """Yield missing things for a plugin of a grid on this machine, with advice for each.
 
-    `questions` are those of the data sets that were read before. Those of this one are added.
+    `questions` are of the data sets that were read before. Those of this one are added.
     """
     try:
         plugin = KINDS[kind].create(spec.plugin, **spec.arguments)

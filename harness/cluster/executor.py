@@ -53,7 +53,7 @@ class ActorSettings:
 class NodeWorker:
     """Computes one shard after the other on a node. Ray calls its methods.
 
-    `gpus` is how many GPUs Ray has given to it, and `name` is what the progress calls it.
+    `gpus` is the number of its GPUs from Ray, and `name` is its name in the progress.
     """
 
     def __init__(self, settings: ActorSettings, gpus: int, name: str) -> None:

@@ -176,7 +176,7 @@ class Inspection:
 
 
 def cause_of(error: BaseException) -> str:
-    """Return the first line of what an error of Ray was caused by, without a full stop."""
+    """Return the first line of the cause of an error of Ray, without a full stop."""
     cause = getattr(error, "cause", None)
     text = f"{type(cause).__name__}: {cause}" if cause is not None else str(error)
     lines = text.strip().splitlines() or [type(error).__name__]
@@ -221,7 +221,7 @@ def slots_of(nodes: Mapping[str, Node], workers: int | None) -> list[Slot]:
 
 
 class Census:
-    """Counts the nodes of a cluster, and inspects those that join.
+    """Counts the nodes of a cluster, and inspects new ones.
 
     Raises a ClusterError if a node cannot be used at the beginning. Later, such a node is reported and left out.
 

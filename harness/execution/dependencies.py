@@ -1,4 +1,4 @@
-"""Which shards can run now: those that read finished artifacts only."""
+"""The shards that can run now, because they read only finished artifacts."""
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable
@@ -21,7 +21,7 @@ class _Gate:
 
 
 class Dependencies:
-    """The unfinished shards of a run, and what each of them waits for.
+    """The unfinished shards of a run, and the inputs that they wait for.
 
     Thousands of shards read the same artifacts. They share one gate, so that all n shards take O(n) steps.
 

@@ -1,4 +1,4 @@
-"""The end of a run and of its shards: signals, failures and what to do about them, and the summary."""
+"""The end of a run and of its shards: signals, failures with advice, and the summary."""
 
 import json
 import re
@@ -142,7 +142,7 @@ class Failure:
         return cls(str(error), cause, error.plugin if isinstance(error, PluginFailedError) else "")
 
     def with_root(self, lines: Sequence[str]) -> Self:
-        """Return the failure of a model with the last line of its processes that tells of a fault.
+        """Return the failure of a model with the last line of its processes about a fault.
 
         The processes of an engine write there why they ended. Their parent knows only that they did.
         """
@@ -165,7 +165,7 @@ class FailureGroup:
     """Their ids."""
 
     def advice(self, log: Path) -> str:
-        """Return what to do, in one or two sentences. `log` is the log of the run."""
+        """Return advice in one or two sentences. `log` is the log of the run."""
         return _ADVICE[self.failure.cause].format(log=log)
 
 

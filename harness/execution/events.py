@@ -30,7 +30,7 @@ class ShardOutcome:
     def of_death(cls, ref: ArtifactRef, reason: str, lines: Sequence[str] = ()) -> Self:
         """Return the outcome of a shard whose worker died, which can happen without a fault of the shard.
 
-        `reason` says how it died, without a full stop, and `lines` are the last ones that it wrote.
+        `reason` says how it died, without a full stop, and `lines` are its last lines of output.
         """
         return cls(ref, failure=Failure(f"{reason}.", "crash"), broken=True, log=tuple(lines))
 

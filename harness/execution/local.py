@@ -1,4 +1,4 @@
-"""The executor on this machine, the contract of all executors, and what follows when a shard or a model fails.
+"""The executor on this machine, the contract of all executors, and the outcomes of failed shards and models.
 
 The processes of the executor end with all that their plugins start.
 """
@@ -39,8 +39,7 @@ class WorkerProcess:
     """A process that computes one shard after the other.
 
     It reads and writes artifacts in `directory`, and writes its standard output and standard error to the file
-    `output`. `variables` are environment variables that it has besides those of this process, such as
-    CUDA_VISIBLE_DEVICES.
+    `output`. `variables` are its environment variables besides this process's, such as CUDA_VISIBLE_DEVICES.
 
     Attributes
     ----------
@@ -129,7 +128,7 @@ class WorkerProcess:
         return tuple(text.splitlines()[-_LAST_LINES:])
 
     def _death(self) -> str:
-        """Wait for the end of the process, and tell how it ended."""
+        """Wait for the end of the process, and say how it ended."""
         self._process.join(_SECONDS_TO_END)
         code = self._process.exitcode
         if code is None:
@@ -259,8 +258,8 @@ class Executor(Protocol):
     def run(self, schedule: Schedule) -> Generator[Event]:
         """Yield the outcome of every shard, in any order, and None from time to time while waiting.
 
-        The outcomes include those of shards that depend on a failed shard, which ``schedule.finish`` returns.
-        Notices may come between them. All workers end when the generator is closed.
+        They include outcomes of shards that depend on a failed shard, from ``schedule.finish``. Notices may come
+        between them. All workers end when the generator is closed.
         """
 
 

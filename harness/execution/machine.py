@@ -62,8 +62,8 @@ def default_workers() -> int:
 def gpus_of_worker(gpus: Sequence[str], workers: int, place: int) -> tuple[str, ...]:
     """Return the GPUs of one worker. The numbers of GPUs of two workers differ by one at most.
 
-    `gpus` are the names of all GPUs, and `place` is that of the worker, in [0, workers). If there are more workers than
-    GPUs, some workers share a GPU.
+    `gpus` are the names of all GPUs, and `place` is the worker's number, in [0, workers). If there are more workers
+    than GPUs, some workers share a GPU.
     """
     if workers >= len(gpus):
         return tuple(gpus[place % len(gpus) :][:1]) if gpus else ()
@@ -84,7 +84,7 @@ def hardware() -> dict[str, Any]:
 
 
 def run_environment() -> dict[str, Any]:
-    """Return what is recorded with a run, by the names of the columns: prmcal_version, packages and hardware."""
+    """Return the environment in the record of a run, by column: prmcal_version, packages and hardware."""
     machine = {**hardware(), "gpus": describe_gpus()}
     return {"prmcal_version": __version__, "packages": package_versions(), "hardware": machine}
 
@@ -174,7 +174,7 @@ def next_start(
 ) -> tuple[Seat, Sequence[AnyWorker]] | None:
     """Return the seat of the next worker to be started, and the idle workers that end to make room for it.
 
-    It is asked for after `hand_out`, so that no idle worker finds a shard. Returns None if no worker is to be started.
+    Call it after `hand_out`, so that no idle worker finds a shard. Returns None if no worker is to be started.
 
     The ready shards of the schedule decide which workers are needed. `slots` are all usable slots, the preferred ones
     first, and `most` is the largest number of workers, by default as many as fit.

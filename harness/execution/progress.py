@@ -56,7 +56,7 @@ class Pace:
 
 
 def crew_now(plan: Plan, schedule: Schedule) -> list[str]:
-    """Return what each worker does in a line, sorted by their names: those that compute, then idle ones."""
+    """Return a line on each worker's work, sorted by name: busy workers, then idle ones."""
     now, lines = time.monotonic(), []
     for worker, ref in schedule.workers.items():
         if ref is None:
@@ -72,7 +72,7 @@ def crew_now(plan: Plan, schedule: Schedule) -> list[str]:
 class RunProgress:
     """The progress of a run: in its log, and as a bar with a line for each worker, or as a line every minute.
 
-    The bar is for terminals. Earlier runs stay in the log. `plan` is what the run computes, and `done` are shards that
+    The bar is for terminals. Earlier runs stay in the log. `plan` is the work of the run, and `done` are shards that
     were finished before. The bar or the lines are written to `stream`, by default standard error.
 
     Raises a StorageError if the log cannot be written.

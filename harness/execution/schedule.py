@@ -1,4 +1,4 @@
-"""The order of shards, and what an executor does with it.
+"""The order of shards, and its use by executors.
 
 The order follows dependencies and failures, and keeps models loaded. An executor takes shards from a schedule, has them
 computed anywhere, and yields their outcomes. A shard is plain data. An executor needs nothing else, except the output
@@ -36,10 +36,10 @@ class Schedule:
     """Hand out shards whose inputs are finished.
 
     Shards that need no model are first, because they complete cells. Then each model is tried out that has not finished
-    a shard yet: its first shard comes before those of other models, with what it reads. So a PRM that cannot score is
-    known before all is sampled. If a model fails there, its other shards fail too. Shards for the model that the worker
-    has loaded are next. Then come the other models in the order of the plan, LLMs before PRMs. So each model is loaded
-    as few times as this and the dependencies allow.
+    a shard yet: its first shard and the inputs of this shard come before shards of other models. So a PRM that cannot
+    score is known before all is sampled. If a model fails there, its other shards fail too. Shards for the model that
+    the worker has loaded are next. Then come the other models in the order of the plan, LLMs before PRMs. So each model
+    is loaded as few times as this and the dependencies allow.
 
     To hand out all of n shards takes O(n log n) steps.
 
@@ -91,7 +91,7 @@ class Schedule:
 
     @property
     def untried(self) -> set[str]:
-        """The models that are to be tried out, as shards name them, and those of graders, which come late."""
+        """The models that are to be tried out, as shards name them, and models of graders, which come late."""
         return {
             shard.resource
             for shard in self.unfinished
@@ -136,7 +136,7 @@ class Schedule:
         return self._shards[queue[0][-1]]
 
     def put_back(self, ref: ArtifactRef) -> None:
-        """Make a shard whose worker was lost ready again. It is the first of those that need the same model.
+        """Make a shard whose worker was lost ready again. It is the first shard that needs its model.
 
         If the shard is not running, its outcome is known, and nothing happens.
         """
@@ -232,7 +232,7 @@ class Schedule:
         return [ShardOutcome(ref, failure=outcome.failure, blocked=True) for ref in blocked]
 
     def _first_of_models(self) -> set[ArtifactRef]:
-        """Return the shard that tries out each model, and what it reads."""
+        """Return the shards that try out each model: its first shard and the inputs of this shard."""
         unfinished = self._dependencies.unfinished
         trial_of: dict[str, ArtifactRef] = {}
         for ref, shard in unfinished.items():

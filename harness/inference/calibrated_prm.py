@@ -60,7 +60,7 @@ class CalibratedPRM:
     level: float | None
     """The level beta of the rewards that the strategy reads."""
     calibration: Callable[[Sequence[Reads]], Pool]
-    """Returns the graded trajectories of the calibration questions with what a strategy reads."""
+    """Returns the graded trajectories of the calibration questions with the arrays that a strategy reads."""
     _tuned: dict[int, PoolStrategy] = field(default_factory=dict)
 
     def __repr__(self) -> str:
@@ -88,7 +88,7 @@ class CalibratedPRM:
         ----------
         question : str
         max_samples : int, optional
-            The largest number of samples; by default that of the grid.
+            The largest number of samples; by default the grid's.
         seed : int
             Another seed gives other samples.
         """

@@ -122,7 +122,7 @@ def _ways(plan: Plan, llm: PluginReference) -> Ways:
 
 
 def calibration_pool(plan: Plan, store: Store, fit: Shard[FitParameters], reads: Sequence[Reads]) -> Pool:
-    """Return the graded trajectories that a calibrator was fitted to, with what a strategy reads.
+    """Return the graded trajectories of a calibrator's fit, with the arrays that a strategy reads.
 
     Raises a PluginFailedError if it reads more than scores. Raises a PrmcalError if an artifact is damaged or absent.
     """

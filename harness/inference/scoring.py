@@ -29,7 +29,7 @@ QuestionAndSteps = tuple[str, Sequence[str]]
 class Scorer:
     """A PRM and a calibrator that was fitted for it. Several threads may share it.
 
-    `levels` are those of the calibrated rewards, ascending.
+    `levels` are the levels of the calibrated rewards, ascending.
     """
 
     models: Models

@@ -149,7 +149,7 @@ def _statistics(references: Sequence[PluginReference], rows: PrefixRows, bootstr
 
 
 def _question_results(statistics: Mapping[str, Statistic]) -> pd.DataFrame:
-    """Return the linearised values of the questions, by which calibrators are ranked over several cells.
+    """Return the linearised values of the questions, for ranking calibrators over several cells.
 
     There are no bins if a prefix has only one follow-up: the noise of one draw is unknown.
     """

@@ -160,7 +160,7 @@ class Context(Models):
             self._grader[1].close()
 
     def close(self) -> None:
-        """Unload the models, also that of a grader."""
+        """Unload the models, also a grader's."""
         super().close()
         self._close_grader()
 
@@ -184,7 +184,7 @@ class Context(Models):
         return self.store.table(shard.inputs[role], table)
 
     def made_of(self, shard: Shard[Parameters], role: str, table: str, make: Callable[..., R], *args: object) -> R:
-        """Return what a function makes of a table of all input artifacts of a role.
+        """Apply a function to a table of all input artifacts of a role.
 
         `make` takes the table and the other arguments: arrays, numbers, strings, and tuples and frozen dataclasses of
         these. It returns arrays, or tuples or frozen dataclasses of arrays. Artifacts never change, so the results of

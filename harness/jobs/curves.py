@@ -62,7 +62,7 @@ def _points(
 ) -> pd.DataFrame:
     """Return the points of all questions and of each difficulty, by level, difficulty and target.
 
-    The curve has the points of each target at the first level, then those at the next level.
+    The curve has the points of each target at the first level, then at the next level.
     """
     tables = [
         pd.DataFrame(
@@ -156,7 +156,7 @@ def adaptive_curve(table: Floats, rewards: ArrayLike, targets: Sequence[float]) 
     `table` is ``best_of_each(scores, correct, N)``, of shape (questions, N), which is the same for all calibrators and
     levels. `rewards` are the calibrated rewards of the bare questions: of shape (questions,) for one series (a
     calibrator and a level), or (series, questions) for several. The points of the first series are in the order of
-    `targets`, then come those of the next series.
+    `targets`, then come the points of the next series.
     """
     series = np.atleast_2d(np.asarray(rewards, dtype=np.float64)).T
     questions, samples = table.shape

@@ -143,7 +143,7 @@ def _matrix(table: pd.DataFrame, column: str) -> pd.DataFrame:
 
 
 def tuning_pool(shard: Shard[Parameters], context: Context, reads: Sequence[str], level: float | None) -> Pool:
-    """Return the trajectories of the calibration questions with what a strategy reads.
+    """Return the trajectories of the calibration questions with the arrays that a strategy reads.
 
     They are all trajectories of the calibration split. Their rewards come from a calibrator that was fitted to the same
     questions.
@@ -160,7 +160,7 @@ def pool_of(
     level: float | None,
     prefix: str = "",
 ) -> Pool:
-    """Return trajectories with what a strategy reads; see :data:`prmcal.registry.contracts.pool.READS`.
+    """Return trajectories with the arrays that a strategy reads; see :data:`prmcal.registry.contracts.pool.READS`.
 
     `level` is the level beta of ``rewards``. The shard reads scores, calibrated rewards and success rates from the
     roles that begin with `prefix`.

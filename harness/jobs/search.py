@@ -79,8 +79,7 @@ class Searched:
     question: Question
     beams: list[Beam] = field(default_factory=list)
     finished: list[Beam] = field(default_factory=list)
-    """The prefixes that are kept, and all prefixes that were ever finished, also those that were pruned. Both lists
-    begin with the best."""
+    """The prefixes that are kept, and all finished prefixes, also pruned ones. Both lists begin with the best."""
     generations: int = 0
     """Steps that were sampled."""
     rounds: int = 0

@@ -1,4 +1,4 @@
-"""Texts of LLMs in the form in which they are stored, and the single steps of a search.
+"""Texts of LLMs in their stored form, and the single steps of a search.
 
 A step of a search ends at a blank line.
 """

@@ -79,7 +79,7 @@ def budgets(axis: pools.QuestionAxis, answered: Answered, fixed_budget: int) -> 
 
 
 def order_error(errors: Floats) -> float:
-    """Return the standard error of a mean over questions, from those of the questions."""
+    """Return the standard error of a mean over questions, from the errors of the questions."""
     return float(np.sqrt(np.sum(errors**2)) / len(errors))
 
 

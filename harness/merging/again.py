@@ -41,7 +41,7 @@ class Compared:
 
 
 def compare_again(directory: Path, plugin_files: Sequence[Path] = ()) -> Compared:
-    """Compute the metrics, strategies and curves of a run again, and compare them with what is stored.
+    """Compute the metrics, strategies and curves of a run again, and compare them with the stored ones.
 
     Raises a RunError if no grid was run in the folder, or a process dies, for example because no memory is left.
     """

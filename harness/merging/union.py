@@ -3,7 +3,7 @@
 It has the rows of all runs. Two grids cannot be merged if a name means different things: a plugin or a data set, or an
 LLM if the grids differ in a parameter, such as the seed.
 
-An artifact that several runs have is that of the first. If another run's artifact has other bytes, the affected rows
+If several runs have an artifact, the first run's is kept. If another run's artifact has other bytes, the affected rows
 say by how much. Results are measured from samples and their grades: if these differ under one key, the runs cannot be
 merged.
 """
@@ -26,7 +26,7 @@ from prmcal.harness.planning.plan import Plan, PlannedCell, PlannedPlugin, Plann
 from prmcal.harness.storage.store import ArtifactRef, Store, content_key
 
 _SAMPLED = ("rollout", "follow_ups", "imported")
-"""The kinds of jobs that give what results are measured from."""
+"""The kinds of jobs whose outputs results are measured from."""
 _OF_CELL = ("strategy", "target", "level")
 """Parameters of a measurement in which the cells of one setting differ."""
 

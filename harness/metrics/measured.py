@@ -74,9 +74,9 @@ def _bins_table(edges: Floats, count: NDArray[Any], **columns: NDArray[Any]) -> 
 def statistic_of(metric: Metric, rows: PrefixRows, bootstrap: Bootstrap) -> Statistic | None:
     """Measure a metric. Return None if it is not defined for the rows.
 
-    For a metric that is measured at each level, the rows are those of one level. `bootstrap` resamples the questions,
-    by which the noise of an :class:`AbsoluteSum` is measured. Raises a FaultyPluginError if the metric returns
-    something outside its contract. The message names the rule.
+    For a metric that is measured at each level, the rows are for one level. `bootstrap` resamples the questions, to
+    measure the noise of an :class:`AbsoluteSum`. Raises a FaultyPluginError if the metric returns something outside its
+    contract. The message names the rule.
     """
     values = metric.measure(rows)
     if values is None:

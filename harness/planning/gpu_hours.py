@@ -1,4 +1,4 @@
-"""The work that models are assumed to have, of which nothing is computed yet: tokens and GPU-hours."""
+"""Estimates of the work of models before anything is computed: tokens and GPU-hours."""
 
 import re
 from collections import defaultdict
@@ -18,7 +18,7 @@ _SHARE_OF_LONGEST = 0.4
 _STEP_TOKENS = 60
 """Tokens of a step. The paper's 40,000 to 80,000 prefixes of 4,000 trajectories are 10 to 20 per trajectory."""
 _REASONING_STEP_TOKENS = 27
-"""Tokens of a step of a reasoning model, 25 to 30 of those that were distilled from DeepSeek-R1."""
+"""Tokens of a step of a reasoning model: 25 to 30 for models that were distilled from DeepSeek-R1."""
 _REASONING = re.compile(r"(?<![a-z0-9])(r1|qwq|thinking|reasoning|reasoner)(?![a-z0-9])", re.IGNORECASE)
 _FEWEST_PREFIXES = 6
 _QUESTION_TOKENS = 150
@@ -140,7 +140,7 @@ Work = tuple[Literal["llm", "prm"], parameters.PluginReference, Task, float]
 
 
 def assumed_work(plan: Plan) -> Iterator[tuple[Shard[parameters.Parameters], list[Work]]]:
-    """Yield each shard of a plan, and what its models do."""
+    """Yield each shard of a plan, and the work of its models."""
     generating = plan.jobs_of(parameters.GeneratingParameters)
     longest = generating[0].shards[0].parameters.sampling.max_tokens if generating else _LONGEST
     llms = {llm.name: Lengths.of(llm.reference, longest) for llm in plan.plugins.get("llm", ())}

@@ -43,8 +43,8 @@ class MeasurementSpec(settings.Section):
     measured: settings.Number = 8
     """The number of trajectories of each question whose prefixes are followed up, at most `scaling.samples`."""
     follow_ups: settings.Number = 8
-    """The number of follow-ups of each prefix, n. With one, there is no noise-corrected Brier score: one draw does not
-    tell its noise."""
+    """The number of follow-ups of each prefix, n. With one, there is no noise-corrected Brier score: the noise of one
+    draw is unknown."""
     most_prefixes: settings.MostPrefixes = None
     """The largest number of prefixes of a trajectory that are followed up: the bare question, the whole trajectory, and
     prefixes at equal distances between them. Calibration is measured on these. By default all."""
@@ -83,7 +83,7 @@ Strategies = Annotated[list[settings.StrategySpec], Field(max_length=1000), Afte
 class PartSpec(settings.Section):
     """A part of a grid with models, questions and numbers of its own, such as one pool of recorded solutions.
 
-    Everything else is that of the grid. A calibrator or strategy that is restricted to other parts is not run.
+    Everything else is as in the grid. A calibrator or strategy that is restricted to other parts is not run.
     """
 
     llms: Models
@@ -95,9 +95,9 @@ class PartSpec(settings.Section):
     calibration: settings.CalibrationSpec
     """The data that its calibrators are fitted to."""
     measurement: MeasurementSpec | None = None
-    """The measurement on its test questions. By default that of the grid."""
+    """The measurement on its test questions. By default the grid's."""
     scaling: settings.ScalingSpec | None = None
-    """The parameters of its strategies. By default those of the grid."""
+    """The parameters of its strategies. By default the grid's."""
 
 
 class GridSpec(settings.Section):
@@ -141,9 +141,9 @@ class GridSpec(settings.Section):
     league: bool = False
     """If true, the whole curve of every strategy is computed, so that strategies are compared at equal cost."""
     hidden: Literal["stored", "computed"] = "stored"
-    """Where calibrators get the PRM's hidden states. `stored`: a job writes those of every token, which take most of a
-    run's disk space, and a fit loads them into memory. `computed`: the PRM computes them whenever they are read, so a
-    fit takes longer, and needs little space. The results are the same up to rounding."""
+    """Where calibrators get the PRM's hidden states. `stored`: a job writes the states of every token, which take most
+    of a run's disk space, and a fit loads them into memory. `computed`: the PRM computes them whenever they are read,
+    so a fit takes longer, and needs little space. The results are the same up to rounding."""
     shards: settings.ShardSpec = settings.ShardSpec()
     """The size of the units of work."""
     parts: Annotated[list[PartSpec], Field(max_length=1000)] = Field(default=[])

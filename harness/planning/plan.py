@@ -41,7 +41,7 @@ class PlannedCell:
     source: str = ""
     """The id of the run that measured it; empty for the run of the folder."""
     difference: str = ""
-    """How another run differs from it under the same key, such as ``brier 0.0081``; empty if none is known."""
+    """The difference of another run under the same key, such as ``brier 0.0081``; empty if no difference is known."""
 
     @property
     def cell_id(self) -> str:
@@ -55,7 +55,7 @@ class PlannedPlugin(Generic[AnyPlugin_co]):
     """A plugin of a grid."""
 
     reference: PluginReference
-    """Its name in the grid, and what a shard needs to build it."""
+    """Its name in the grid, and the data from which a shard builds it."""
     identity: Mapping[str, Any]
     """The part of the plugin that keys contain."""
     citation: str = ""

@@ -66,7 +66,7 @@ def read_grid(path: Path) -> GridSpec:
 
 
 class _OnceLoader(yaml.SafeLoader):  # type: ignore[misc] # PyYAML has no types.
-    """Refuses a key that a mapping has twice, of which YAML would silently keep the last."""
+    """Refuses a key that a mapping has twice: YAML would silently keep the last one."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         """Return the mapping of a node."""
@@ -177,7 +177,7 @@ def _for_editors(schema: Any) -> Any:
 
 
 def type_in_words(schema: dict[str, Any], definitions: dict[str, Any] | None = None) -> str:
-    """Return what a JSON Schema allows, such as "integer, at least 1"."""
+    """Return the words for a JSON Schema, such as "integer, at least 1"."""
     reference = next((part["$ref"] for part in (schema, *schema.get("allOf", ())) if "$ref" in part), None)
     if reference:
         allowed = (definitions or {}).get(reference.rpartition("/")[2], {})

@@ -125,7 +125,7 @@ def load_plugins_of(folder: RunFolder) -> None:
 def _jobs_data(
     plan: Plan, numbers: Mapping[Job[parameters.Parameters], int], values: dict[str, tuple[int, Any]]
 ) -> Iterator[dict[str, Any]]:
-    """Yield the data of jobs. `values` gets what the identities of shards have, by its JSON: positions and values."""
+    """Yield the data of jobs. `values` gets parts of the identities of shards, by their JSON: positions and values."""
 
     def position(value: Any) -> int:
         number, _ = values.setdefault(json.dumps(value, sort_keys=True), (len(values), value))

@@ -164,7 +164,7 @@ def _is_chosen(name: str, chosen: Chosen) -> bool:
 class CalibratorSpec(PluginSpec):
     """A calibrator and the name that the leaderboard shows.
 
-    It is fitted for every LLM and PRM, or for those in `llms` and `prms`.
+    It is fitted for every LLM and PRM, or only for the names in `llms` and `prms`.
     """
 
     llms: Chosen = None
@@ -180,9 +180,9 @@ class CalibratorSpec(PluginSpec):
 class StrategySpec(PluginSpec):
     """A strategy and the name that the leaderboard shows.
 
-    It is run on every data set, or on those in `datasets`. A strategy that reads scores is run for every PRM, or for
-    those in `prms`. A strategy that reads calibrated rewards or ranks by them is run for every calibrator, or for those
-    in `calibrators`. A strategy can have several entries of the same name, which differ in these lists.
+    It is run on every data set, or on the names in `datasets`. A strategy that reads scores is run for every PRM, or
+    for the names in `prms`. A strategy that reads calibrated rewards or ranks by them is run for every calibrator, or
+    for the names in `calibrators`. A strategy can have several entries of the same name, which differ in these lists.
     """
 
     name: StrategyName
@@ -201,7 +201,7 @@ class StrategySpec(PluginSpec):
 
 
 class MetricSpec(PluginSpec):
-    """A calibration metric and its name, which is that of its column."""
+    """A calibration metric, and the name of its column."""
 
     name: MetricName
     """The name of the column: letters, digits and `. _ + -`."""
@@ -219,8 +219,8 @@ class DatasetSpec(PluginSpec):
     """A data set to test on: its split, and the number of its questions (by default all)."""
 
     graders: list[GraderSpec] = []
-    """The graders of its answers. The first one decides what is correct, and the others stand beside it. Without any,
-    or with `default`, the data set grades as its argument `grading` says."""
+    """The graders of its answers. The first grader decides what is correct. Verdicts of the others are shown beside.
+    Without graders, or with `default`, the data set grades by its argument `grading`."""
 
     split: Text = "test"
     """The split of the data set."""
@@ -247,10 +247,10 @@ class CalibrationSpec(DatasetSpec):
     prefixes at equal distances between them. Calibrators are fitted to these. By default all."""
     first_prefixes: FirstPrefixes = None
     """The number of prefixes of a trajectory that are followed up, from the bare question on, without the whole
-    trajectory. The authors' code has 20: those of 0 to 19 steps. By default all."""
+    trajectory. The authors' code has 20: prefixes of 0 to 19 steps. By default all."""
     prefer_answered: PreferAnswered = None
-    """This many times as many trajectories and follow-ups are drawn as kept, and those with an answer are kept first.
-    The authors' code draws 1.25 times as many. It makes success look more likely than it is. By default all are kept.
+    """This many times as many trajectories and follow-ups are drawn as kept. Those with an answer are kept first. The
+    authors' code draws 1.25 times as many. This makes success look more likely than it is. By default all are kept.
     """
     terminal: bool = False
     """If true, calibrators are also fitted to prefixes that already contain the final answer."""

@@ -30,7 +30,7 @@ def is_local(host: str) -> bool:
 
 
 def hosts_of(host: str, more: Iterable[str] = ()) -> list[str]:
-    """Return the names and addresses by which a server is reached that listens at an address, and `more` of them."""
+    """Return the names and addresses of a server that listens at an address, and `more` of them."""
     hosts = {"localhost", "127.0.0.1", "::1", host, *more}
     if not is_local(host):
         name = socket.gethostname()

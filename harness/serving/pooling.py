@@ -101,7 +101,7 @@ class Form:
 
     @cached_property
     def _around(self) -> tuple[str, str]:
-        """The last line before the question, and what is between it and the first step."""
+        """The last line before the question, and the text between the question and the first step."""
         text = self._prm.prefix_text("<question>", ["<step>"]) if self._prm else ""
         text_before, _, text_after = text.partition("<question>")
         return text_before[text_before.rstrip().rfind("\n") + 1 :], text_after.partition("<step>")[0]

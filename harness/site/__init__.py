@@ -5,7 +5,7 @@
     run.html                what the page shows
     page.html, style.css    what all pages share, also the report of an audit
 
-The overview and the league are those of the dashboard: `prmcal.db.html`. All names and reasons are escaped. Without a
+The overview and the league are as in the dashboard: `prmcal.db.html`. All names and reasons are escaped. Without a
 script, the page has the overview, the figures and the leaderboards in CSV format.
 """
 

@@ -114,7 +114,7 @@ def _figures(published: Path, ranked: Overview) -> tuple[list[dict[str, Any]], l
 def page(name: str, *styles: str, script: str = "", folder: Path = _HERE, **contents: Any) -> str:
     """Return a page from a template in a folder, which extends ``page.html`` and shows the contents.
 
-    `styles` are CSS besides that of all pages, and `script` is the only JavaScript that the page can run.
+    `styles` are further CSS, and `script` is the only JavaScript that the page can run.
     """
     style = "\n".join([(_HERE / "style.css").read_text(encoding="utf-8").rstrip(), *styles])
     # The hashes let a browser run only the script of the page, even if a name or a reason contains another one.

@@ -114,7 +114,7 @@ class Store:
         return manifest if intact else None
 
     def manifests(self, refs: Iterable[ArtifactRef], verify: bool = True) -> dict[ArtifactRef, Manifest]:
-        """Return the manifests of those artifacts that are complete. Several are read at a time.
+        """Return the manifests of the complete artifacts. Several are read at a time.
 
         `verify` is as in :meth:`manifest`.
         """

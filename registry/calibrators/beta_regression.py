@@ -14,7 +14,7 @@ _FIRST_SIZE = 4.0
 
 
 def initial_weights(inputs: int) -> Floats:
-    """Return weights of shape (2, inputs + 1), by which the mean is the sigmoid of the first input, the logit."""
+    """Return weights of shape (2, inputs + 1). With them, the mean is the sigmoid of the first input, the logit."""
     weights = np.zeros((2, inputs + 1))
     weights[0, 0], weights[1, -1] = 1.0, np.log(np.expm1(_FIRST_SIZE))
     return weights

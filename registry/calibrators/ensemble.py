@@ -75,7 +75,7 @@ class Ensemble(HeadCalibrator):
     KL(w, equal weights), where CE is the cross-entropy of the n follow-ups, and mu_m is the prediction of head m.
 
     The levels are weighted quantiles of the heads, or quantiles of a mixture of Beta distributions around them. Any
-    level can be asked for. The point estimate is the weighted mean.
+    level is possible. The point estimate is the weighted mean.
 
     Attributes
     ----------
@@ -229,8 +229,8 @@ class MonotoneQuantile(HeadCalibrator):
     known_by = "abstract only; not a reproduction"
 
     loss: Literal["likelihood", "pinball"] = "likelihood"
-    """The aim of learning; see the notes. ``likelihood`` learns the distribution of the success probability p,
-    ``pinball`` that of the success rate k/n."""
+    """The aim of learning; see the notes. ``likelihood`` learns the distribution of the success probability p, and
+    ``pinball`` of the success rate k/n."""
     width: plugin.Count = 64
     """Hidden units."""
     epochs: plugin.Count = 30

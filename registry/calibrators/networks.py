@@ -212,7 +212,7 @@ class BeliefNetwork(nn.Module):
     def loss(self, inputs: Tensor, log_odds: Tensor, k: Tensor, n: Tensor, divergence: float) -> Tensor:
         """Return the mean of the weighted cross-entropy, plus `divergence` times KL(weights, equal weights).
 
-        `log_odds`, of shape (rows, heads), are those of the trained heads.
+        `log_odds`, of shape (rows, heads), come from the trained heads.
         """
         logarithms = self(inputs, torch.sigmoid(log_odds))
         weights = logarithms.exp()

@@ -153,8 +153,8 @@ class Calibrator(Plugin, ABC):
     def predict_at(self, features: Any, levels: Sequence[float]) -> Floats:
         """Return the calibrated rewards at some levels. Override it, and set `any_level`, if every level is possible.
 
-        At the levels in `levels` of the calibrator, they equal those of ``predict`` to the bit. The reward at one level
-        does not depend on the other levels that are asked for.
+        At the levels in the calibrator's `levels`, they equal the rewards of ``predict`` to the bit. The reward at one
+        level does not depend on the other levels of the call.
 
         Raises a PluginFailedError if the calibrator does not predict one of the levels.
 

@@ -52,7 +52,7 @@ class Prefix:
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """The parameters by which completions are sampled."""
+    """The parameters for sampling completions."""
 
     temperature: float = 1.0
     """Above 0, because success is defined for a stochastic policy (Definition 1)."""
@@ -126,7 +126,7 @@ class PrefixScores:
     def from_rewards(cls, rewards: ArrayLike, tokens: int = 0) -> Self:
         """Return the scores of T+1 rewards in [0, 1]; NaN for a prefix that is too long. A reward of 0 or 1 is kept.
 
-        Its log-odds are those of 1e-7 or 1 - 1e-7.
+        They then have the log-odds of 1e-7 or 1 - 1e-7.
 
         >>> PrefixScores.from_rewards([0.5, 0.0]).logit.round().tolist()
         [0.0, -16.0]

@@ -138,9 +138,9 @@ class PRM(Plugin, ABC):
         Returns
         -------
         list of HiddenStates
-            One for each request. Its rows are the prefixes x_{0:0}, ..., x_{0:T} of the first trajectory, then those of
-            the second, and so on; with `whole_only` they are the whole trajectories. Prefixes that are too long for the
-            PRM are left out.
+            One for each request. Its rows are the prefixes x_{0:0}, ..., x_{0:T} of the first trajectory, then of the
+            second, and so on; with `whole_only` they are the whole trajectories. Prefixes that are too long for the PRM
+            are left out.
         """
         raise PluginFailedError(
             "it does not define 'hidden_states'. Derive it from TransformersPRM, or leave out calibrators that read "

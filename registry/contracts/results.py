@@ -1,6 +1,6 @@
 """Checks of the results of plugins, by their contracts. Runs and the conformance checks share them.
 
-Each raises a FaultyPluginError that says what is wrong. Its message does not name the plugin: the caller knows it.
+Each raises a FaultyPluginError that names the violated rule. Its message does not name the plugin: the caller knows it.
 """
 
 from collections import Counter

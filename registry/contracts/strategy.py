@@ -105,7 +105,7 @@ class PoolStrategy(Strategy):
         Parameters
         ----------
         pool : Pool
-            The trajectories of the calibration questions, with what `reads` declares. It may have fewer trajectories
+            The trajectories of the calibration questions, with the arrays in `reads`. It may have fewer trajectories
             for each question than the pool of the test. The calibrator of its rewards was fitted to the same questions,
             so the rewards look better than on other questions.
         allowance : Allowance
@@ -138,7 +138,7 @@ class PoolStrategy(Strategy):
         Parameters
         ----------
         pool : Pool
-            The pool with what `reads` declares.
+            The pool with the arrays in `reads`.
         allowance : Allowance
             The largest number of samples, and the target probability C.
         """
@@ -219,8 +219,8 @@ class SearchStrategy(Strategy):
     a stop string leaves its prefix as it was. The search ends when all kept prefixes are finished, and the best of them
     is the answer.
 
-    The searches of the paper are those of its authors' code with ``first="full"``, ``rank="calibrated"``,
-    ``finished="pruned"``, ``every=5`` and ``most_steps=100`` (``main_infer_beamsearch_vllm.py`` and ``utils/ias.py`` of
+    The paper's searches, as in its authors' code, have ``first="full"``, ``rank="calibrated"``, ``finished="pruned"``,
+    ``every=5`` and ``most_steps=100`` (``main_infer_beamsearch_vllm.py`` and ``utils/ias.py`` of
     github.com/azizanlab/instance-adaptive-scaling), and with ``step_tokens=2048`` and ``context_tokens=4096``. Two
     things differ. There, prefixes with equal rewards keep their order. Here, the PRM's score orders them. There a box
     that is not closed finishes a prefix too.
@@ -297,7 +297,7 @@ class SearchStrategy(Strategy):
         ----------
         rewards : ndarray of shape (candidates,), float64
             The highest rewards of all candidates, at most K of them, in descending order with NaN last. They are the
-            rewards of `expand`. Candidates with high rewards are not always those that rank high.
+            rewards of `expand`. Candidates with high rewards do not always rank high.
         target : float or None
             As in `expand`.
         """

@@ -27,7 +27,7 @@ _MOST_FOLLOW_UPS = 1_000_000
 
 
 class PublishedLLM(LLM):
-    """The LLM of published trajectories, such as those of `success-rates`. It is not loaded and generates nothing.
+    """The LLM of published trajectories, such as the data of `success-rates`. It is not loaded and generates nothing.
 
     The data set has its files under the name of this LLM in the grid.
     """
@@ -61,8 +61,8 @@ class SuccessRates(Dataset):
     meaning. Optional fields are `follow_ups` (the number of follow-ups) and `trajectory` (or `response_id`), which
     identifies the trajectory of a prefix. Without `trajectory`, each prefix that no other prefix of its question
     continues is the end of a trajectory, and rows that are left over make more of them, so that every row counts once.
-    If records have an `llm` or a `split`, only those of the grid's LLM and of the split are used; others are for both.
-    The formats of openr (lists and trees) and of Math-Shepherd are read too.
+    If records have an `llm` or a `split`, only records of the grid's LLM and of the split are used. Records without
+    these fields are for all. The formats of openr (lists and trees) and of Math-Shepherd are read too.
 
     Whole solutions are not published, so no strategy can be run on the test split.
     """

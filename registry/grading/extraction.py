@@ -51,7 +51,7 @@ Answers = Annotated[
         "before the answer}, or a list of these, which are tried in order"
     ),
 ]
-"""The annotation of the argument. The page "How answers are compared" says what each way finds."""
+"""The annotation of the argument. The page "How answers are compared" explains the ways."""
 
 
 class Answer(NamedTuple):
@@ -186,7 +186,7 @@ def _phrase(text: str, phrases: re.Pattern[str] = _PHRASE) -> str | None:
 
 
 def _hashes(text: str) -> str | None:
-    """Return what follows the last ####. A heading in the midst of a text has words, but an answer there has none."""
+    """Return the text after the last ####. A heading in the midst of a text has words, but an answer there has none."""
     *earlier_lines, last_line = [line for line in text.rstrip().splitlines() if line.strip()] or [""]
     for line, is_last in [(last_line, True), *((line, False) for line in reversed(earlier_lines))]:
         answer = line.rpartition("####")[2].strip(_AROUND + "#") if "####" in line else ""

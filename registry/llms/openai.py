@@ -95,7 +95,7 @@ class ServedLLM(Served, LLM):
         self.client.probe(request, self._completion)
 
     def _neutral(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return the values that turn off a server's sampling, if the server takes them. It is asked once."""
+        """Return the values that turn off a server's sampling, if the server takes them. The server is asked once."""
         if self._takes_neutral is None:
             probe = {**request, "max_tokens": 1, **_NEUTRAL}
             try:

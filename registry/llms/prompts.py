@@ -148,9 +148,9 @@ class PromptFormat:
     def text(self, tokenizer: PreTrainedTokenizerBase | None, prefix: Prefix) -> str:
         """Return the prompt of a prefix. Its steps begin the assistant's turn, each followed by a blank line.
 
-        The special tokens of the tokenizer are those of the template. The model's own template needs a tokenizer.
-        Raises a PluginFailedError or an InvalidArgumentsError if the template cannot write the prompt, or leaves out
-        the question or the system prompt.
+        The template uses the special tokens of the tokenizer. The model's own template needs a tokenizer. Raises a
+        PluginFailedError or an InvalidArgumentsError if the template cannot write the prompt, or leaves out the
+        question or the system prompt.
         """
         if self.chat_template != NATIVE:
             special_tokens = {} if tokenizer is None else tokenizer.special_tokens_map

@@ -32,7 +32,7 @@ class TransformersLLM(ChatLLM):
     Notes
     -----
     Every completion has its own random numbers, a function of (seed, index of the prefix, index of the completion). So
-    the first 8 of 64 completions are those of n = 8. The rounding depends on the shape of a batch, which can change a
+    the first 8 of 64 completions equal the 8 of n = 8. The rounding depends on the shape of a batch, which can change a
     text if two tokens are almost equally likely.
     """
 

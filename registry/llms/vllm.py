@@ -22,8 +22,8 @@ class VLLM(ChatLLM):
     Notes
     -----
     Every completion has its own seed, a function of (seed, index of the prefix, index of the completion). So the first
-    8 of 64 completions are those of n = 8. The rounding depends on the shape of the engine's batches, which can change
-    a text if two tokens are almost equally likely.
+    8 of 64 completions equal the 8 of n = 8. The rounding depends on the shape of the engine's batches, which can
+    change a text if two tokens are almost equally likely.
     """
 
     version = "2"

@@ -63,6 +63,6 @@ def too_small(error: torch.OutOfMemoryError) -> PluginFailedError:
 
 
 def free_reserved() -> None:
-    """Give the GPUs back what torch keeps for later tensors. Without a GPU, this does nothing."""
+    """Free the GPU memory that torch keeps for later tensors. Without a GPU, this does nothing."""
     gc.collect()
     torch.cuda.empty_cache()

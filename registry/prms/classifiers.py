@@ -41,8 +41,8 @@ class TokenClassifierPRM(TransformersPRM):
     A softmax gives the log-odds of the outputs in `label` against all others. If the checkpoint's ``problem_type`` is
     ``multi_label_classification``, they are the output of the label itself. So they are if there is only one output.
 
-    With `head`, the checkpoint is that of a language model, and its linear head is somewhere else. So of a checkpoint
-    that ``prmcal train-prm`` writes, only the head is read, and the language model stays where it is.
+    With `head`, the checkpoint is a language model, and the linear head is somewhere else. So of a checkpoint that
+    ``prmcal train-prm`` writes, only the head is read, and the language model stays where it is.
     """
 
     auto_class: ClassVar[str] = "AutoModelForTokenClassification"

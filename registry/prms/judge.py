@@ -72,7 +72,7 @@ class JudgePRM(TransformersPRM):
     )
     template: FromClass[str] = from_class(WILL_IT_BE_RIGHT)
     """The question about a prefix, as Jinja text with `question`, `steps` and `solution` (the steps with blank lines
-    between them). By default, the model is asked whether the solution will reach the right answer."""
+    between them). By default: will the solution reach the right answer?"""
     right: FromClass[_Words] = from_class(list(YES))
     wrong: FromClass[_Words] = from_class(list(NO))
     """The spellings of the two answers. Those that are no single token of the model are ignored. A server's tokens are

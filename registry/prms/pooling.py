@@ -38,8 +38,8 @@ _SET_HERE = {"checkpoint", "max_tokens", "markers", "dtype", "device", "batch_to
 class PoolingHTTPPRM(Served, TokenPRM):
     """A PRM behind vLLM's ``/pooling``, with one sequence per request and many requests in parallel.
 
-    The server gets token ids, in the format of one of the other PRMs, and returns logits. The scores equal those of
-    that PRM with the same weights. Only the tokenizer is loaded here. Calibrators that read rewards or logits can be
+    The server gets token ids, in the format of one of the other PRMs, and returns logits. The scores equal the scores
+    of that PRM with the same weights. Only the tokenizer is loaded here. Calibrators that read rewards or logits can be
     fitted. Those that read hidden states or fine-tune the PRM cannot, since a server has no such interface.
 
     Notes
@@ -62,7 +62,7 @@ class PoolingHTTPPRM(Served, TokenPRM):
 
     tokenizer: str
     """A checkpoint with the server's tokenizer: a folder, a hub id with or without ``@REVISION``, or ``nano:NAME``. It
-    also says which prefixes are too long, before anything is sent."""
+    also finds prefixes that are too long, before anything is sent."""
     format: str | dict[str, Any] = "qwen"
     """The PRM whose texts are sent and whose outputs are read: a registered name, or ``{"plugin": name, "arguments":
     {...}}``. It must derive from :class:`prmcal.TransformersPRM`."""

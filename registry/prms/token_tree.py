@@ -185,7 +185,7 @@ def pack_trajectories(
     """Pack trajectories into token trees, and trees of similar size into batches of trees of indices.
 
     The trajectories are in an order in which neighbours share the most tokens. A tree takes no further trajectory
-    beyond `tree_tokens` nodes. A longer trajectory has a tree of its own. The last two arguments are those of
+    beyond `tree_tokens` nodes. A longer trajectory has a tree of its own. The last two arguments are as in
     :func:`batch_by_size`.
     """
     trees: list[list[int]] = []

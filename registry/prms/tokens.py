@@ -106,7 +106,7 @@ class TokenPRM(PRM):
         return ids if len(ids) <= self.max_tokens else None
 
     def read_steps(self, steps: Sequence[str]) -> Sequence[str]:
-        """Return the steps of a prefix that the PRM reads: without thoughts, those behind the thought."""
+        """Return the steps of a prefix for the PRM: without thoughts, the steps after the thought."""
         return steps if self.read_thoughts else split_steps(behind_thought(join_steps(steps)))
 
     def _tokenized(

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
 _STATE_TOKENS = 4096
-"""The largest number of tokens in a tree of which the hidden states are read."""
+"""The largest number of tokens in a tree whose hidden states are read."""
 
 
 def _halves(sequences: Any) -> list[Any]:
@@ -55,7 +55,7 @@ class TransformersPRM(TokenPRM):
     Notes
     -----
     All prefixes of all trajectories are scored in few passes: see :mod:`prmcal.registry.prms.token_tree`. In float32,
-    the scores equal those of separate passes, and those in any other batch, to within 1e-5. In bfloat16, the rounding
+    the scores equal the scores of separate passes and of any other batch to within 1e-5. In bfloat16, the rounding
     depends on the shape of the batch and changes scores by some hundredths of a logit.
     """
 

@@ -244,7 +244,7 @@ class FileFields:
         return ", ".join(f"{value:.4g}" if isinstance(value, float) else excerpt(shown(value), 30) for value in values)
 
     def _option(self, role: str, name: str) -> str:
-        """Return the option by which a user names a field."""
+        """Return the option that names a field."""
         return f"--{role} {name}" if self.use in ("audit", "training") else f"fields: {{{role}: {name}}}"
 
     def _field_of(
@@ -271,7 +271,7 @@ class FileFields:
         return f"Its fields are {excerpt(', '.join(map(str, self.first_values)))}."
 
     def _either(self, role: str, first_name: str, second_name: str) -> DataError:
-        """Return the error that says that two fields can have a role."""
+        """Return the error that two fields can have a role."""
         names = (first_name, second_name)
         fields = " or ".join(f"'{name}' ({self._values(name)})" for name in names)
         ways = " or ".join(self._option(role, name) for name in names)
@@ -279,7 +279,7 @@ class FileFields:
         return DataError(f"{self.source}: the {role} can be {fields}. Say which: {ways}.{comparison}")
 
     def _absent(self, role: str, unfit: Sequence[str]) -> DataError:
-        """Return the error that says that no field has a role, and which ones may have it."""
+        """Return the error that no field has a role, with the candidates."""
         is_label = role == "score" and not unfit and {"reward", "score", "value"} & set(self.first_values)
         problem = "no other field is a score" if is_label else f"no field is known as the {role}"
         problem += f", and '{unfit[0]}' ({self._values(unfit[0])}) is none" if unfit else ""

@@ -22,8 +22,8 @@ def read_files(
 ) -> list[Record]:
     """Return the records of files, one after another. The last file may have the scores of the others.
 
-    Scores belong to records with the same id, or in the same order. `split` divides records, and `only` keeps those
-    with one of some values, by the name of the field. Raises a DataError if a file cannot be read, or nothing is left.
+    Scores belong to records with the same id, or in the same order. `split` divides records, and `only` keeps records
+    by values of fields. Raises a DataError if a file cannot be read, or nothing is left.
     """
     files = [read_records(Path(pool_path(str(path)))) for path in paths]
     records = _numbered(files[:-1], paths)
@@ -103,7 +103,7 @@ def _with_repeats(rows: Sequence[tuple[str, Mapping[str, Any]]]) -> list[tuple[s
 
 
 def _shared_ids(records: Sequence[Record], scores: Sequence[Record]) -> tuple[str, ...]:
-    """Return the fields that name records in both files: all of them, if they are needed to tell the scores apart."""
+    """Return the fields that name records in both files: all of them, if they are needed to distinguish the scores."""
     contents = [content for _, content in scores if isinstance(content, Mapping)]
     first_content = records[0][1]
     shared = [name for name in (*_IDS, *QUESTIONS, *SOLUTION_IDS) if name in first_content and name in contents[0]]

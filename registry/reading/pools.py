@@ -34,7 +34,7 @@ class Card:
     licence: str
     """The licence of the source, as an SPDX identifier."""
     scores: Mapping[str, str]
-    """The columns with scores and what each is. The first one is `score`."""
+    """The columns with scores, each with its meaning. The first one is `score`."""
     scale: str = "logit"
     """``probability`` if the scores are in [0, 1], otherwise ``logit``: a larger one is better."""
     cost: str = ""

@@ -39,7 +39,7 @@ class Scale:
     """Whether a smaller score is better."""
 
     def rewards(self, scores: Floats) -> Floats:
-        """Return the rewards of scores in [0, 1]; those of ranks have the order of the scores only. NaN stays NaN.
+        """Return the rewards of scores in [0, 1]; for ranks, only their order has a meaning. NaN stays NaN.
 
         Raises ValueError if a score is not on the scale.
         """

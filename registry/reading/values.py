@@ -67,7 +67,7 @@ def is_written_score(value: Any) -> bool:
 def right_class(value: Any) -> list[Any] | None:
     """Return 1 - the share of the first class of each step, whose score is a list of the shares of its classes.
 
-    The classes are those of ReasonEval (negative, neutral, positive), or of a PRM with two (bad, good). None for other
+    The classes are ReasonEval's (negative, neutral, positive), or the two of other PRMs (bad, good). None for other
     values.
     """
     steps = value if isinstance(value, list) else []

@@ -62,9 +62,9 @@ def aggregated(step_scores: Floats, scores: Floats, aggregate: Aggregate) -> Flo
     sum-logit depend on the number of steps.
 
     `step_scores`, of shape (..., T + 1), are log-odds after t steps, with NaN after the last step of a trajectory.
-    `scores`, of shape (...), are those of the whole trajectory. A trajectory that is too long for the PRM is NaN, even
-    if its first steps are not. The result has their shape, is in log-odds, and is NaN where they are. A trajectory
-    without steps has its score.
+    `scores`, of shape (...), are for the whole trajectory. A trajectory that is too long for the PRM is NaN, even if
+    its first steps are not. The result has their shape, is in log-odds, and is NaN where they are. A trajectory without
+    steps has its score.
     """
     if aggregate == "last":
         return scores

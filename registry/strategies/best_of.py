@@ -36,7 +36,7 @@ def pass_at_n(correct: ArrayLike, counts: ArrayLike) -> Floats:
     """Compute the probability that at least one of n samples is right, without bias.
 
     With c right samples in the pool, it is 1 - C(M - c, n) / C(M, n). This is best-of-n with a perfect PRM. Parameters
-    and shapes are those of :func:`best_of_n`.
+    and shapes are as in :func:`best_of_n`.
     """
     right_first = np.flip(np.sort(np.asarray(correct, dtype=np.float64), axis=1), axis=1)
     return _expected(right_first, rank_chances(right_first.shape[1], counts))
@@ -115,7 +115,7 @@ class RanksByScore(PoolStrategy):
         return int(np.argmax(np.where(np.isnan(scores), -np.inf, scores)))
 
     def scores_of(self, pool: Pool) -> Floats:
-        """Return the scores by which trajectories are ranked, log-odds of shape (questions, M)."""
+        """Return the scores for ranking trajectories, log-odds of shape (questions, M)."""
         if self.aggregate == "last":
             return pool.scores
         return aggregated(pool.step_scores, pool.scores, self.aggregate)
@@ -125,7 +125,7 @@ class RanksByScore(PoolStrategy):
 class FixedBudget(PoolStrategy):
     """Draw the same number of samples for every question.
 
-    A subclass says in `accuracies` how often the answer is right. The curve is over numbers of samples.
+    A subclass computes in `accuracies` how often the answer is right. The curve is over numbers of samples.
     """
 
     samples: Count | None = None

@@ -39,9 +39,9 @@ class LearnedStopping(SequentialRule):
     stops if D_t is 0 or less. So it stops where more samples make the answer worse, even if they cost nothing.
 
     So many coefficients would flatter themselves on few questions. Therefore the decisions of the later draws, on which
-    D_t builds, come from a fit to the other four fifths of the questions, and the coefficients of t are drawn to those
-    of t + 1 with the weight of two questions, and those of the last t to 0. No more samples are drawn than a
-    calibration question has trajectories, since nothing is known beyond. Without answers there is no vote.
+    D_t builds, come from a fit to the other four fifths of the questions, and the coefficients of t are drawn towards
+    the coefficients of t + 1 with the weight of two questions, the last ones towards 0. No more samples are drawn than
+    a calibration question has trajectories, since nothing is known beyond. Without answers there is no vote.
     """
 
     citation = "Longstaff and Schwartz (2001), Review of Financial Studies 14"
@@ -119,7 +119,7 @@ def _coefficients(terms: Floats, targets: Floats, weights: Floats, next_coeffici
     """Return coefficients (parts, targets, terms) by least squares, drawn to those of the next draw.
 
     Terms have the shape (questions, orders, terms), and targets (targets, questions, orders). `weights`, of shape
-    (parts, questions), are those of the questions in each part.
+    (parts, questions), are the questions' weights in each part.
     """
     orders = terms.shape[1]
     squares = np.einsum("wq,qij->wij", weights, np.einsum("qoi,qoj->qij", terms, terms)) / orders

@@ -105,8 +105,8 @@ def count_votes(answers: Ints, correct: Bools, orders: Ints, weights: Floats | N
     """Count the votes after each draw.
 
     Answers, which are numbers or -1 for none, and correctness have the shape (M,), and orders the shape (orders, N).
-    `weights`, of shape (M,), are those of the votes in [0, 1], by default 1. They are rounded to 2^-40, so that sums do
-    not depend on the order of the draws, and votes are counted in this unit.
+    `weights`, of shape (M,), are the weights of the votes in [0, 1], by default 1. They are rounded to 2^-40, so that
+    sums do not depend on the order of the draws, and votes are counted in this unit.
     """
     answer_numbers, columns = numbered(answers), np.arange(len(orders))
     share_right = right_of_answers(answer_numbers, correct)

@@ -60,7 +60,7 @@ class Candidates:
 
     @cached_property
     def gains(self) -> Floats:
-        """The accuracy of each question minus that of one sample, of shape (variants, questions)."""
+        """The accuracy of each question minus the accuracy of one sample, of shape (variants, questions)."""
         return np.asarray(self.accuracy - self.accuracy[0], dtype=np.float64)
 
     @cached_property

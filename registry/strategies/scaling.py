@@ -20,7 +20,7 @@ def samples_needed(probability: ArrayLike, target: ArrayLike) -> Floats:
 
     With so many samples, at least one is right with probability C. `probability`, of any shape, is p of one sample in
     [0, 1]. It is clipped to [1e-4, 1 - 1e-4]. NaN gives NaN. `target` is C in (0, 1), or several, of a shape that is
-    broadcast with that of p.
+    broadcast with p.
     """
     p = np.clip(np.asarray(probability, dtype=np.float64), _SMALLEST_CHANCE, 1 - _SMALLEST_CHANCE)
     return np.asarray(np.log1p(-np.asarray(target, dtype=np.float64)) / np.log1p(-p), dtype=np.float64)

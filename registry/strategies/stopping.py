@@ -63,8 +63,8 @@ class FirstGoodEnough(SequentialRule):
     """Stop at the first trajectory that is right with at least a given probability, and answer with the best-scored.
 
     The probability is computed from the PRM's score of the whole trajectory by Platt scaling, which is fitted to the
-    trajectories of the calibration questions. A trajectory that is too long for the PRM is never good enough. If none
-    is good enough, the whole budget N is drawn.
+    trajectories of the calibration questions. A trajectory that is too long for the PRM is never good enough. If no
+    trajectory is good enough, the whole budget N is drawn.
     """
 
     reads = ("scores",)

@@ -56,10 +56,10 @@ def _over_orders(pool: Pool, weights: Floats | None, counts: Ints) -> tuple[Floa
 def majority_of_n(answers: Ints, correct: Bools, count: int) -> Floats:
     """Return the exact probability that the most frequent answer of n drawn trajectories is right.
 
-    Let c_a be the number of trajectories with answer a in the pool. The number of draws in which a has v votes and wins
-    is C(c_a, v) times the coefficient of x^(n - v) in the product over the other answers b of sum_{j <= v} C(c_b, j)
-    x^j. Terms with j = v are ties, in which each winner gets an equal share. For trajectories without an answer, j is
-    not limited.
+    Let c_a be the number of trajectories with answer a in the pool. The number of draws in which answer a has v votes
+    and wins is C(c_a, v) times the coefficient of x^(n - v) in the product over the other answers b of sum_{j <= v}
+    C(c_b, j) x^j. Terms with j = v are ties, in which each winner gets an equal share. For trajectories without an
+    answer, j is not limited.
 
     Answers, as numbers or -1 for none, and correctness have the shape (questions, M), and the result (questions,). n is
     in [1, M].

@@ -77,7 +77,7 @@ class ScoreMetric:
         return Value(measured.value, measured.low, measured.high, measured.questions)
 
     def resampled(self, rows: PrefixRows, **arguments: Any) -> Resampled:
-        """Return the value with the replicates of the bootstrap, by which two scores are compared."""
+        """Return the value with its bootstrap replicates, for comparing two scores."""
         statistic = statistic_of(metrics.create(self.name, **arguments), rows, Bootstrap())
         if statistic is None:
             raise ValueError(f"The metric '{self.name}' is not defined for these rows: see `prmcal list metric`.")
@@ -113,7 +113,7 @@ def compare(
     groups: "ArrayLike | None" = None,
     metric: ScoreMetric = brier,
 ) -> Difference:
-    """Return the metric of the first scores minus that of the second, with a paired test over questions.
+    """Return the metric of the first scores minus the metric of the second, with a paired test over questions.
 
     Of a metric whose best value is 0, such as the signed error, the absolute values are compared.
     """

@@ -76,7 +76,7 @@ def remembered(function: Callable[P, R], memory: Memory = _memory) -> Callable[P
     The function takes and returns arrays, numbers, strings, None, and tuples and frozen dataclasses of these. It must
     be pure, and its result must not contain its arguments, since the arrays of a result are made read-only. Arguments
     are compared by content, which takes about a millisecond per megabyte. So the function should be slow, and its
-    arguments small. By default, the memory is that of the process.
+    arguments small. By default, the memory is the process's.
     """
 
     @wraps(function)

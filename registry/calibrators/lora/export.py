@@ -1,4 +1,4 @@
-"""The files of an adapter in PEFT's format, also those of the paper's code, and the checkpoints of a fit.
+"""The files of an adapter in PEFT's format, also from the paper's code, and the checkpoints of a fit.
 
 A calibrated PRM is exported as a checkpoint, with the adapter merged into the weights and one output per quantile.
 """
