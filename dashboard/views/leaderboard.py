@@ -110,7 +110,7 @@ def _show_ranking(path: Path, kind: Kind, text: str, answer: Any, download: Any)
 
 
 def _arranged(board: Competition, rows: list[Competitor]) -> list[Competitor]:
-    """Return the rows in the order that the address names; those without a value last."""
+    """Return the rows in the order in the address; rows without a value last."""
     key = _sorted_by()
     order = key.removeprefix("-")
     if order == "name":
@@ -239,7 +239,7 @@ def _link(text: str, address: str) -> str:
 
 
 def read_ahead(path: Path) -> None:
-    """Read what the first pages show of a published database without filters, into the cache of the server.
+    """Read the content of the first pages without filters from a published database into the cache of the server.
 
     Raises a DatabaseError if the database is missing or damaged.
     """

@@ -49,7 +49,7 @@ def pool_of(scored: ScoredSolutions, llm: str) -> pd.DataFrame:
 
 
 def check_of(scored: ScoredSolutions, rows: pd.DataFrame) -> str:
-    """Return what was seen of the texts and the answers before the texts are left out."""
+    """Return facts about the texts and the answers, before the texts are left out."""
     samples = counted(int(rows.groupby("question").size().iloc[0]), "sample")
     size = f"{counted(rows['question'].nunique(), 'question')} with {samples}"
     if scored.wins is None:

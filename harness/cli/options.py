@@ -111,7 +111,7 @@ def names_by_kind(only: Sequence[str] | None) -> dict[str, list[str]]:
 
 
 def load_grid(grid: str, limit: int | None, plugin_files: Sequence[Path] | None) -> "GridSpec":
-    """Read a grid, register its plugins and those of other files, and keep the first questions of every data set."""
+    """Read a grid, register plugins of the grid and of other files, and keep the first questions of every data set."""
     spec = read_grid(find_grid(grid))
     load_plugins([*(plugin_files or []), *map(Path, spec.plugins)])
     return spec.limited(limit)
@@ -145,8 +145,8 @@ def table(
 ) -> str:
     """Return a table that fits, and below it a legend and a line on the columns that were left out.
 
-    `columns`, `width` and `sections` are as for :func:`prmcal.harness.terminal.fit`. `options` are those that show
-    columns which were left out, besides ``--wide``.
+    `columns`, `width` and `sections` are as for :func:`prmcal.harness.terminal.fit`. `options` are the options besides
+    ``--wide`` that show more columns.
     """
     fitted = fit(columns, width, sections)
     lines = list(legend)

@@ -23,7 +23,7 @@ AnyPlugin = TypeVar("AnyPlugin", bound=Plugin)
 ALL_GPUS = 1_000_000
 """The GPUs of a model that is spread over all of a machine."""
 KEPT_STATES = 4 * 2**30
-"""The most bytes of hidden states that stay in memory, of those that are computed when a calibrator reads them."""
+"""The largest number of bytes of computed hidden states that stay in memory."""
 Range = Annotated[InstanceOf[range], BeforeValidator(lambda ends: range(*ends))]
 """Positions or indices without gaps, which are read from [start, stop]."""
 
@@ -189,7 +189,7 @@ class VerdictParameters(GradedParameters):
 class SuccessParameters(GradingParameters):
     """Count the correct ones among a block of the follow-ups of each prefix of these trajectories.
 
-    The other fields are those of :class:`FollowUpParameters`.
+    The other fields are as in :class:`FollowUpParameters`.
     """
 
     kind = "success"

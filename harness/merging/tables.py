@@ -27,7 +27,7 @@ _MOST_ROWS, _MOST_COLUMNS, _MOST_BYTES = 2**26, 100, 2**31
 _WIDTH = 8
 """Bytes of a value in memory, at most, besides a text."""
 _MEMORY = 2**33
-"""Bytes of addresses that the process may use, of which it has memory for a part."""
+"""Bytes of addresses that the process may use. Only a part of them is memory."""
 RELATIVE, ABSOLUTE = 1e-9, 1e-12
 """Numbers are equal if they are this close: other processors and libraries add them in another order."""
 
@@ -49,7 +49,7 @@ def check_tables(paths: Sequence[Path]) -> None:
 
 
 def _problem_of(path: Path) -> str:
-    """Return what is wrong with a table, without a full stop; empty if nothing is."""
+    """Return the problem of a table, without a full stop, or an empty text."""
     try:
         with reading(""), pq.ParquetFile(path) as opened:
             _check_footer(opened.metadata, opened.schema_arrow)
@@ -60,7 +60,7 @@ def _problem_of(path: Path) -> str:
 
 
 def _check_footer(metadata: pq.FileMetaData, schema: pa.Schema) -> None:
-    """Compare what a footer says with the limits. The process has a limit too, because a footer can be wrong."""
+    """Compare the numbers in a footer with the limits. The process has a limit too, because a footer can be wrong."""
     groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
     for what, count, limit in (
         ("rows", metadata.num_rows, _MOST_ROWS),

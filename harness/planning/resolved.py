@@ -73,7 +73,7 @@ def described_metrics(
 
 
 def built_in_metrics() -> tuple[MetricColumn, ...]:
-    """Return what readers see of the metrics that every grid measures."""
+    """Return the descriptions of the metrics that every grid measures."""
     return described_metrics([(name, metrics.create(name)) for name in _BUILT_IN], [_LEVELS], terminal=False)
 
 
@@ -87,7 +87,7 @@ class GridQuestions:
     slice_size: int
     """The number of questions of a shard."""
     decider: PlannedPlugin[Grader] | None = None
-    """The grader that decides what is correct; None if the data set does."""
+    """The grader that decides; None for the data set's own rules."""
     other_graders: Sequence[PlannedPlugin[Grader]] = ()
     """The further graders, which do not decide."""
     stand_in: bool = False
