@@ -18,14 +18,14 @@ BUILT_IN = [
     *(calibrators.create(name) for name in ("platt", "beta")),
     # Less training than by default, which no check needs.
     calibrators.create("ats", epochs=2),
-    calibrators.create("beta-binomial", decay=0.1),
+    calibrators.create("beta-binomial", decay=0.1, lam=0.0),
     calibrators.create("ensemble", heads=4, epochs=2),
     calibrators.create("ensemble", heads=4, epochs=2, spread="mixture", conservative=0.1),
     calibrators.create("monotone-quantile", epochs=5),
     calibrators.create("monotone-quantile", epochs=5, loss="pinball", held_out=0),
-    calibrators.create("quantile-lora", head="full", batches="prefixes", epochs=1, layers=(5,)),
+    calibrators.create("quantile-lora", head="full", epochs=1, layers=(5,)),
     calibrators.create("conformal", calibrator="isotonic"),
-    calibrators.create("conformal", calibrator="monotone-quantile", level=0.6),
+    calibrators.create("conformal", calibrator={"plugin": "monotone-quantile", "arguments": {"epochs": 2}}, level=0.6),
 ]
 
 
