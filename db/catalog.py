@@ -15,7 +15,7 @@ from prmcal.db.tables import Cell, Comparison, Dataset, Job, Plugin, Reliability
 
 
 def reliability(source: Source, cell_id: str) -> pd.DataFrame:
-    """Return the bins of the reliability diagram of a cell, ascending. Scaling cells have none."""
+    """Return the bins of the reliability diagram of a cell, ascending. Scaling cells have no such bins."""
     query = sa.select(ReliabilityBin).where(ReliabilityBin.cell_id == cell_id).order_by(ReliabilityBin.bin)
     return frame(source, query).drop(columns="cell_id")
 

@@ -100,8 +100,8 @@ def series_of(grid: Sequence[str], drawn_names: Collection[str]) -> Series:
     """Return the style of the series in a chart.
 
     `grid` has all calibrators, in the order of the grid. The position of a calibrator decides its style. Up to 32
-    calibrators have different styles. `drawn_names` has the series in the chart. One that is no calibrator of the grid
-    is drawn in :data:`INK`, its lines dashed.
+    calibrators have different styles. `drawn_names` has the series in the chart. A series that is no calibrator of the
+    grid is drawn in :data:`INK`, with dashed lines.
     """
     calibrators = [name for name in grid if name in drawn_names]
     others = sorted(set(drawn_names) - set(calibrators))

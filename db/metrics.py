@@ -76,7 +76,7 @@ with _FILE.open(encoding="utf-8", newline="") as _file:
         MetricColumn(**{**row, "better": row["better"] or None})  # type: ignore[arg-type]
         for row in csv.DictReader(_file)
     )
-"""The metrics of the scaling leaderboard and of the league. Those of the calibration leaderboard are plugins."""
+"""The metrics of the scaling leaderboard and of the league. The metrics of the calibration leaderboard are plugins."""
 
 
 class Metrics(dict[str, MetricColumn]):
@@ -129,7 +129,7 @@ def cell_id(
     target: float | None = None,
     level: float | None = None,
 ) -> str:
-    """Return the identifier of the cell with these coordinates. It is the same in every run.
+    """Return the identifier of the cell with these coordinates. The identifier is the same in every run.
 
     For example ``calibration/weak/qwen/isotonic/nano-math`` or
     ``scaling/weak/qwen/isotonic/nano-math/best-of-n+ias/C=0.99/beta=0.1``. Coordinates that are None or empty are left

@@ -244,8 +244,8 @@ def connection_of(source: Source) -> Iterator[sa.Connection]:
 def frame(source: Source, query: sa.Select[*tuple[Any, ...]]) -> "pd.DataFrame":
     """Return the rows of a query.
 
-    They come by way of Arrow, which is ten times as fast as row by row. Integer columns have the dtype ``Int64``, which
-    allows missing values. A missing text is None in a column without texts.
+    Arrow carries the rows, ten times as fast as one by one. Integer columns have the dtype ``Int64``, which allows
+    missing values. A missing text is None in a column without texts.
     """
     import duckdb
 

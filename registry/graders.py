@@ -61,7 +61,7 @@ class ExactGrader(_EachAnswer):
     """Equal texts, whatever white space is in them."""
 
     ignore_case: bool = False
-    """Whether capital letters are equal to small ones."""
+    """If true, capital letters are equal to small ones."""
 
     def compare(self, answer: str, question: Question) -> Graded:
         """Compare an answer with the reference of its question."""

@@ -28,7 +28,7 @@ MARKERS = (
 )
 """Words with which reasoning models begin another path.
 
-At the first seven, Zhang et al. (2025), arXiv:2504.05419, split the thoughts of reasoning models. The others are
+At the first seven, Zhang et al. (2025), arXiv:2504.05419, split the thoughts of reasoning models. The other words are
 frequent at the beginning of such a sentence.
 """
 

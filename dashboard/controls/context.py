@@ -121,8 +121,8 @@ def folded(title: str) -> Iterator[None]:
 def choose(path: Path, kinds: Sequence[str], leaderboard: Leaderboard) -> dict[str, Any] | None:
     """Show a select for each kind, with the names that go with those before it. Return the first cell with these names.
 
-    It offers the names of a leaderboard, or of the other leaderboards if this one has none. None if no cell has a name
-    of each.
+    It offers the names of a leaderboard, or of the other leaderboards if this one has none. Return None if no cell has
+    all the names.
     """
     all_cells: pd.DataFrame = ask(catalog.cells, path)
     context = context_of(path)
@@ -159,7 +159,7 @@ def _best_calibrator(path: Path, cells: pd.DataFrame) -> str | None:
 
 
 def choose_group(path: Path, leaderboard: Leaderboard) -> dict[str, str] | None:
-    """Let the reader choose a setting: one data set, one LLM and one PRM. Return None if the run has none."""
+    """Let the reader choose a setting: one data set, one LLM and one PRM. Return None if the run has no settings."""
     cell = choose(path, SETTING, leaderboard)
     return None if cell is None else {kind: str(cell[kind]) for kind in SETTING}
 

@@ -87,7 +87,7 @@ def _pick_cells(path: Path, cells: pd.DataFrame, table: Leaderboard) -> tuple[st
 
 
 def _pick(parameter: str, cells: pd.DataFrame, default: str) -> str:
-    """Let the reader pick one of these cells. The parameter has its identifier. Another A has another B."""
+    """Let the reader pick one of these cells. The parameter has its identifier. A new A resets B."""
     names = list(cells["cell_id"])
     return str(st.selectbox(parameter.upper(), names, **bound(parameter, names, default, resets=["b"])))
 

@@ -32,7 +32,7 @@ from prmcal.db.text.formats import LEADERBOARDS
 from prmcal.db.text.overview import tests_text
 
 _MOST = 200
-"""The most cells in the table of all cells. The file has the others."""
+"""The most cells in the table of all cells. The file has the other rows."""
 _STATE = ("view", "rows", "table", "columns", "search", "sort", "row")
 
 

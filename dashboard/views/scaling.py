@@ -54,7 +54,7 @@ class _Setting:
             return float(target), self.choose_level()
 
     def choose_level(self) -> float:
-        """Let the reader choose beta if there are several levels. The first is the default."""
+        """Let the reader choose beta if there are several levels. The first one is the default."""
         levels = curves.levels_of(self.pool)
         if len(levels) < 2:
             return levels[0]
@@ -178,7 +178,7 @@ def _measured_strategies(path: Path, group: dict[str, str]) -> pd.DataFrame:
 
 
 def _cost_table(strategies: pd.DataFrame, at_target: pd.DataFrame, frontier: pd.DataFrame) -> None:
-    """Show all points with their intervals. Those of best-of-n + IAS are on the frontier by their calibrator."""
+    """Show all points with their intervals. Points of best-of-n + IAS are on the frontier by their calibrator."""
     adaptive = at_target.assign(
         name="best-of-n + IAS, " + at_target["series"], on_it=at_target["series"].isin(frontier["series"])
     )

@@ -97,7 +97,7 @@ def show_status(path: Path, cell: Mapping[str, Any]) -> None:
 def follow_run(path: Path) -> bool:
     """Show on top of every page that results are provisional while a run writes to the folder, and its progress.
 
-    The page is drawn again when the run publishes results, and when it ends. Nothing asks again after that. A folder
+    The page is drawn again when the run publishes results, and when it ends. After that, no query runs again. A folder
     without results waits for its first run. Return whether the page is drawn again by itself.
     """
     running, published = is_running(path.parent), fingerprint(path)

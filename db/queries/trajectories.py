@@ -52,13 +52,13 @@ def _column(table: Any, name: str) -> Any:
 
 
 def solutions(source: Source, cell_id: str) -> pd.DataFrame:
-    """Return the trajectories behind a cell. Those that calibration repairs most come first.
+    """Return the trajectories behind a cell. Trajectories that calibration repairs most come first.
 
     The columns are question_id, trajectory, text (of the question), subject, question_level, correct, prefixes (their
     number), success, reward_error and calibrated_error (means of the success rate, and of reward minus success rate
     before and after calibration; errors above 0 are overestimates), and before, after and repaired: the mean distance
-    of rewards from success rates before and after calibration, and by how much it falls. What needs calibrated rewards
-    is null if there are none. Raises an UnknownCellError if there is no such cell.
+    of rewards from success rates before and after calibration, and by how much it falls. Columns that need calibrated
+    rewards are null without them. Raises an UnknownCellError if there is no such cell.
     """
     with connection_of(source) as connection:
         jobs = jobs_of(connection, cell_id)

@@ -180,7 +180,7 @@ Interval = tuple[float, float]
 def intervals(statistics: Iterable[Statistic]) -> dict[Statistic, Interval]:
     """Return the ends of the 95% intervals of the statistics that are linearised.
 
-    Those by the same rule are computed at once, which takes less time.
+    Intervals by the same rule are computed at once, which takes less time.
     """
     alike: dict[tuple[IntervalRule, int], list[LinearisedStatistic]] = defaultdict(list)
     for statistic in dict.fromkeys(statistics):

@@ -110,7 +110,7 @@ def equal_cost_values(accuracy: Floats, samples: Ints) -> Floats:
         x_q = a_q(n_q) - a_q(m) - s (n_q - m),
 
     where s is the slope at m of the mean accuracy against n. The last term carries the error of the estimated cost into
-    the interval (delta method). Its mean is 0, so it does not change D.
+    the interval (delta method). The mean of this term is 0, so it does not change D.
 
     `accuracy`, of shape (questions, N), is the expected accuracy of best-of-n for n from 1 to N. `samples` and the
     result have the shape (questions, points); n_q is in [1, N].

@@ -121,7 +121,7 @@ class CurvePoint(BulkBase, table="curve_points"):
 class SampleAccuracy(BulkBase, table="sample_accuracies"):
     """Accuracy of best-of-n on every question for every n, computed exactly from the pool.
 
-    Results for any C and level beta follow from it.
+    Results for any C and level beta follow from this table.
     """
 
     job_key: Mapped[str] = identity("Curves job without a calibrator: jobs.job_key")

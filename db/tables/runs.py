@@ -71,7 +71,7 @@ def key(comment: str, **options: Any) -> MappedColumn[Any]:
 
 
 def identity(comment: str) -> MappedColumn[Any]:
-    """Return a column that identifies the rows of a table, together with the other ones."""
+    """Return a column that identifies the rows of a table, together with other such columns."""
     return column(comment, info={"identity": True})
 
 

@@ -85,12 +85,12 @@ class Board:
 
     columns: tuple[Column, ...]
     names: int
-    """Number of columns, from the left, that contain names. The others contain numbers."""
+    """Number of columns, from the left, that contain names. Other columns contain numbers."""
     notes: tuple[str, ...] = ()
     """Lines below the table."""
     title: str = ""
     legend: str = ""
-    """The meaning, and how to read it."""
+    """The meaning of the column, and how to read its values."""
     cells: tuple[str, ...] = ()
     """The identifier of the cell in each row, to link to; empty if rows are no cells."""
 

@@ -33,7 +33,7 @@ class Choice:
 
 @dataclass(frozen=True, eq=False)
 class Choices:
-    """All ways to choose, and the one that is recommended."""
+    """All ways to choose, and the recommended one."""
 
     solutions: int
     """M, the solutions of each question."""

@@ -39,7 +39,7 @@ class Detection(Estimate):
 
     way: str
     solutions: int
-    """Those that are judged; of a PRMScore, the steps."""
+    """The number of judged solutions; for a PRMScore, of steps."""
 
 
 @dataclass(frozen=True)

@@ -78,7 +78,7 @@ class Measured:
     """Mean of reward - label over all prefixes."""
     by_step: dict[str, Number]
     by_level: dict[str, Number]
-    """The same for parts of the prefixes."""
+    """The mean errors of parts of the prefixes."""
     order: Number | None
     """AUC within questions with right and wrong solutions (or prefixes, for labels of steps); None without any."""
     said: tuple[Bin, ...]
@@ -254,7 +254,7 @@ def _levels(scored: ScoredSolutions) -> pd.Series:
 def mean_of(values: Floats, rows: Rows, rule: IntervalRule, subset: Bools | Ints | slice = slice(None)) -> Number:
     """Return the mean of values in [-1, 1] over some of the prefixes, with its interval over questions by a rule.
 
-    Where a few questions have most of the prefixes of the file, each question counts the same.
+    If a few questions have most of the prefixes of the file, each question counts the same.
     """
     question = rows.question[subset]
     counts: Floats = np.bincount(question).astype(np.float64)
@@ -272,7 +272,7 @@ def over_folds(values: Floats, rows: Rows, rule: IntervalRule) -> Number:
 
     The interval is one of what these fits give on new questions, on average, and not of a fit to all questions. The
     plain one is right for many questions (Bayle et al., 2020, "Cross-validation confidence intervals for test error").
-    For few, it is too narrow. So Student's t has the degrees of freedom of the questions that one fit is measured on.
+    For few, it is too narrow. So Student's t has the degrees of freedom of the questions of one fold.
     """
     mean = mean_of(values, rows, rule)
     degrees = max(mean.questions / OUTER, 1.0)

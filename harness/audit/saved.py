@@ -72,7 +72,7 @@ class SavedCalibrator:
         return self._scale.name
 
     def alarm(self) -> ShiftAlarm:
-        """Return an alarm for questions that are not like the audited ones. It has seen no question yet."""
+        """Return an alarm for questions that are not like the audited ones. The alarm has seen no question yet."""
         return ShiftAlarm({name: np.array(values, dtype=np.float64) for name, values in self._questions.items()})
 
     def predict(self, scores: ArrayLike) -> Floats:

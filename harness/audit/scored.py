@@ -200,7 +200,7 @@ def rows_of(solutions: Sequence[Solution], source: str, fields: Fields, words: S
 
 
 def independent(errors: np.ndarray[Any, Any], question: np.ndarray[Any, Any]) -> int:
-    """Return how many independent prefixes have a mean error as uncertain as these prefixes of some questions."""
+    """Return how many independent prefixes would have a mean error as uncertain as these prefixes have."""
     centred = errors - errors.mean()
     spread = float((np.bincount(question, weights=centred) ** 2).sum())
     count = len(errors)

@@ -116,7 +116,7 @@ class HeadlessPRM(TokenClassifierPRM):
     def states(self, request: ScoringRequest) -> list[Floats32]:
         """Return the states at the ends of the prefixes of each trajectory, of shape (T + 1, width).
 
-        That of a prefix which is longer than `max_tokens` is NaN.
+        The state of a prefix that is longer than `max_tokens` is NaN.
         """
         (forest,) = self.hidden_states([request])
         ends, states_of = iter(forest.leaves), []

@@ -26,7 +26,7 @@ _OF: Mapping[Target, str] = {
     "step": "that a step is right",
 }
 _POWER = 1.96 + 0.84
-"""Standard errors that a difference must have so that four of five audits see it."""
+"""The number of standard errors of a difference that four of five audits detect."""
 _SIZES = ((100, "tens"), (1_000, "hundreds"), (10_000, "thousands"))
 _FIFTHS = ("0 to .2", ".2 to .4", ".4 to .6", ".6 to .8", ".8 to 1")
 _PUBLISHED = ("overall", *CATEGORIES.values())
@@ -135,7 +135,7 @@ def errors_found(measured: Measured) -> Iterator[str]:
 
 
 def _with_width(value: Estimate) -> str:
-    """Return a value with its interval. One without a width is no interval."""
+    """Return a value with its interval. An interval without a width is left out."""
     return quantity(value) if value.low < value.high else number(value.value)
 
 

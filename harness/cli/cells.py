@@ -25,7 +25,7 @@ _JOB_WEIGHTS = {
     **{"depth": 8, "kind": 0, "dataset": 3, "split": 2, "job_key": 0, "status": 6, "shards": 7},
     **{"samples": 5, "seconds": 4},
 }
-"""The columns of the table of jobs. Those with the largest weights are left out first."""
+"""The columns of the table of jobs. Columns with the largest weights are left out first."""
 
 _ROOM_FOR_BOTH_INTERVALS = 120
 """From this width of a terminal in columns, not only differences of two cells have intervals, but also their values."""

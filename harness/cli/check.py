@@ -47,8 +47,8 @@ def check_plugins(
 ) -> tuple[str, bool]:
     """Run the conformance checks on a plugin, or on all plugins that a Python file registers.
 
-    One that needs arguments which are not given is named in the report. The values of arguments are YAML. Each plugin
-    of a file gets the arguments that it has. A PRM with published weights is also compared with its published rewards.
+    The report names plugins that need further arguments. The values of arguments are YAML. Each plugin of a file gets
+    the arguments that it has. A PRM with published weights is also compared with its published rewards.
 
     Returns the report, in lines of at most 80 columns, and whether all plugins were checked and no check failed.
     """

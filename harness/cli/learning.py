@@ -192,7 +192,7 @@ def _needs(grid: GridSpec) -> dict[str, int]:
 def _problems(kind: str, spec: PluginSpec, grid: GridSpec, questions: Questions) -> Iterator[str]:
     """Yield missing things for a plugin of a grid on this machine, with advice for each.
 
-    `questions` are of the data sets that were read before. Those of this one are added.
+    `questions` are of the data sets that were read before. The questions of this data set are added.
     """
     try:
         plugin = KINDS[kind].create(spec.plugin, **spec.arguments)

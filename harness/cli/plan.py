@@ -272,5 +272,5 @@ def _text(run_status: dict[str, Any], failures: Sequence[FailureGroup]) -> str:
 
 
 def _percent(count: int, total: int) -> str:
-    """Return a share in percent. It is 100% only if nothing is left."""
+    """Return a share in percent. The share is 100% only if nothing is left."""
     return f"{int(100 * count / total) if total else 100}%"

@@ -175,7 +175,7 @@ def _parsed(text: str) -> dict[str, Any]:
 
 
 def with_grader(grid: dict[str, Any], entry: dict[str, Any]) -> dict[str, Any]:
-    """Return the data of a grid with one more grader for all data sets. One of the same name is replaced."""
+    """Return the data of a grid with one more grader for all data sets. A grader of the same name is replaced."""
 
     def changed(data: dict[str, Any]) -> dict[str, Any]:
         first_grader, *other_graders = data["graders"] or [{"name": "default", "plugin": "default", "arguments": {}}]

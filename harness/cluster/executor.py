@@ -130,7 +130,7 @@ class _Worker(Worker):
 
 
 class RayExecutor:
-    """Run shards on the nodes of a cluster. It is a context manager: inside the block it is connected.
+    """Run shards on the nodes of a cluster. The executor is a context manager: inside the block it is connected.
 
     All nodes see the folder of the run. It contains copies of the plugin files.
 

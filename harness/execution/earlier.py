@@ -1,6 +1,6 @@
 """Texts in the folder of a run that no shard of its plan computes, since an earlier form of the grid sampled them.
 
-Those of a version with other keys are converted by :func:`convert_texts`.
+Texts of a version with other keys are converted by :func:`convert_texts`.
 """
 
 import json

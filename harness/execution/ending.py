@@ -124,8 +124,8 @@ class Failure:
     """Why a shard failed."""
 
     reason: str
-    """The event in a sentence: on one line, without control characters. It ends with an ellipsis if there is more,
-    which is in the log."""
+    """The event in a sentence: on one line, without control characters. An ellipsis at its end means that the log has
+    more."""
     cause: Cause = "plugin"
     plugin: str = ""
     """The kind and name of the plugin that failed, as in ``prm:nano-prm``; empty if none did."""
@@ -144,7 +144,7 @@ class Failure:
     def with_root(self, lines: Sequence[str]) -> Self:
         """Return the failure of a model with the last line of its processes about a fault.
 
-        The processes of an engine write there why they ended. Their parent knows only that they did.
+        The processes of an engine write there why they ended. The parent process only knows that they failed.
         """
         faults = [line for line in lines if _FAULT.search(line)] or lines
         if not faults or faults[-1].strip() in self.reason:
@@ -160,7 +160,7 @@ class FailureGroup:
     """Cells that failed for the same reason, or a grader whose verdicts no cell needs."""
 
     failure: Failure
-    """The reason of the first of them. The reasons of the other cells differ from it only in numbers."""
+    """The reason of the first cell. The reasons of the other cells differ from it only in numbers."""
     cells: tuple[str, ...]
     """Their ids."""
 

@@ -148,8 +148,8 @@ class _Worker(machine.Worker):
 class LocalExecutor:
     """Run shards in processes on this machine. Each process keeps its model loaded while there is work for it.
 
-    Each of at most `workers` processes loads the plugin files. They share the GPUs evenly, except that one whose models
-    need more has the GPUs of several.
+    Each of at most `workers` processes loads the plugin files. The workers share the GPUs evenly, except that a worker
+    with larger models has the GPUs of several.
     """
 
     def __init__(self, directory: Path, workers: int, plugin_files: Sequence[Path] = ()) -> None:

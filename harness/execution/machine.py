@@ -53,7 +53,7 @@ def describe_gpus(*fields: str) -> list[str]:
 def default_workers() -> int:
     """Return the default number of worker processes.
 
-    There is one for each GPU. Without GPUs, there is one for each core that this process may use, at most eight.
+    Each GPU has a worker. Without GPUs, there is one for each core that this process may use, at most eight.
     """
     # A scheduler gives a job some of the cores.
     return len(visible_gpus()) or min(len(os.sched_getaffinity(0)), _MOST_WORKERS)
@@ -124,7 +124,7 @@ class Seat:
 
     slots: tuple[Slot, ...]
     takes: Container[int]
-    """The numbers of GPUs that the shards need that it computes, 0 for no model. Others would need another seat."""
+    """The numbers of GPUs that the shards need that it computes, 0 for no model. Larger models need another seat."""
 
     @property
     def gpus(self) -> tuple[str, ...]:

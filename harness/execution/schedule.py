@@ -146,7 +146,7 @@ class Schedule:
     def tries_again(self, outcome: ShardOutcome) -> bool:
         """Put the shard of an outcome back if its model or its worker broke. Return whether it is tried again.
 
-        It is not after three tries.
+        After three tries it is not tried again.
         """
         if outcome.ref not in self.started or not outcome.broken:
             return False
@@ -159,8 +159,8 @@ class Schedule:
     def finish(self, outcome: ShardOutcome) -> list[ShardOutcome]:
         """Note an outcome. Return it, and an outcome for every shard that can no longer be computed.
 
-        The outcome of a shard that is not running is ignored, and nothing is returned. So a shard that was computed
-        twice, by a worker that was lost and by another one, has one outcome.
+        The outcome of a shard that is not running is ignored, and nothing is returned. So a shard has one outcome, even
+        if a lost worker and another one have computed it.
         """
         if not self._stop(outcome.ref):
             return []

@@ -83,7 +83,7 @@ def run_shard(shard: Shard[Parameters], context: Context) -> ShardOutcome:
 
 
 class _Collector(logging.Handler):
-    """Collect log records and warnings. Those about a network are also shown with the progress."""
+    """Collect log records and warnings. Messages about a network are also shown with the progress."""
 
     def __init__(self, report: Callable[[str], None]) -> None:
         super().__init__(logging.WARNING)

@@ -131,7 +131,7 @@ def compute_calibration_metrics(shard: Shard[CalibrationMetricsParameters], cont
 
 
 def _statistics(references: Sequence[PluginReference], rows: PrefixRows, bootstrap: Bootstrap) -> dict[str, Statistic]:
-    """Return the metrics by their columns. A metric that is not defined for the rows has none."""
+    """Return the metrics by their columns. A metric that is not defined for the rows has no value."""
     statistics: dict[str, Statistic] = {}
     for reference in references:
         with plugin_guard("metric", reference.name, "measure"):

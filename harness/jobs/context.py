@@ -107,7 +107,7 @@ class Context(Models):
     """Models, data sets and inputs for the shards that one worker runs.
 
     Inputs are read in `store`, and `report` takes a short line about the progress of a long job. `questions` maps a
-    data set and a split to questions that are already read. The data set is not read for them.
+    data set and a split to questions that are already read. The data set is then not read again.
     """
 
     def __init__(
@@ -141,7 +141,7 @@ class Context(Models):
             return self.dataset(data.dataset).questions(data.split, stop)[start:stop]
 
     def grader(self, reference: PluginReference) -> Grader:
-        """Return a grader, built once. One with a model unloads the other models."""
+        """Return a grader, built once. A grader with a model unloads the other models."""
         if self._grader is None or self._grader[0] != reference:
             built = reference.build(graders)
             if built.runs_model:

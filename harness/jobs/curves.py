@@ -1,4 +1,4 @@
-"""Accuracy against budget: of fixed n and of IAS, and of all variants of a strategy at once."""
+"""Curves of accuracy against budget: for fixed n and IAS, and for all variants of a strategy at once."""
 
 from collections.abc import Sequence
 from functools import partial

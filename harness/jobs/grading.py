@@ -84,8 +84,8 @@ def graded_table(rows: Sequence[dict[str, Any]]) -> pd.DataFrame:
 def compute_success(shard: Shard[SuccessParameters], context: Context) -> Output:
     """Return the success counts of the prefixes of the measured trajectories, from a block of their follow-ups.
 
-    A terminal prefix has no follow-ups: it contains the final answer, or the LLM ended it without one. All of its
-    follow-ups would be correct, or none.
+    A terminal prefix has no follow-ups: it contains the final answer, or the LLM ended it without one. Its follow-ups
+    would all be correct, or all wrong.
     """
     parameters, count = shard.parameters, len(shard.parameters.follow_ups)
     grading = _Grading(shard, context)
@@ -136,7 +136,7 @@ def compute_graded_search(shard: Shard[GradedSearchParameters], context: Context
 
 
 def compute_imported(shard: Shard[ImportedParameters], context: Context) -> Output:
-    """Return the tables of a rollout and of its success rates. Prefixes without a rate are not in the second one.
+    """Return the tables of a rollout and of its success rates. Prefixes without a rate are not in the second table.
 
     The number of generated tokens is not known; it is stored as 0.
     """

@@ -2,7 +2,7 @@
 
 A shard is the unit of work and of resume. It is a pure function from keyed inputs to one artifact. Its key follows from
 everything that decides its output. Its `parameters` and `inputs` are everything that it needs to run. Both are plain
-data, so that an executor can run it anywhere.
+data, so that an executor can run a shard anywhere.
 """
 
 from collections.abc import Mapping, Sequence
@@ -125,7 +125,7 @@ class Job(Generic[P_co]):
 
     @property
     def kind(self) -> str:
-        """The kind of its shards, which says what computes them."""
+        """The kind of its shards, which selects the function."""
         return self.shards[0].parameters.kind
 
     def __str__(self) -> str:

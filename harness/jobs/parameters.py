@@ -87,7 +87,7 @@ class Parameters:
     def stored(self) -> dict[str, Any]:
         """Return the parameters as JSON data for the database. The fields of `data` stand beside the other fields.
 
-        Those without a value are left out.
+        Parameters without a value are left out.
         """
         stored_fields: dict[str, Any] = {}
         for name, value in vars(self).items():

@@ -145,8 +145,8 @@ def _matrix(table: pd.DataFrame, column: str) -> pd.DataFrame:
 def tuning_pool(shard: Shard[Parameters], context: Context, reads: Sequence[str], level: float | None) -> Pool:
     """Return the trajectories of the calibration questions with the arrays that a strategy reads.
 
-    They are all trajectories of the calibration split. Their rewards come from a calibrator that was fitted to the same
-    questions.
+    The pool has all trajectories of the calibration split. Their rewards come from a calibrator that was fitted to the
+    same questions.
     """
     trajectories = context.made_of(shard, f"{TUNING}graded", "trajectories", trajectories_of)
     return pool_of(shard, context, trajectories, reads, level, TUNING)
@@ -198,7 +198,7 @@ def bare_rewards(rewards: pd.DataFrame, question_ids: NDArray[Any]) -> Floats:
 def success_rates(successes: pd.DataFrame, axis: QuestionAxis) -> Floats:
     """Return the share of correct follow-ups of each bare question of `axis`; NaN where there are none.
 
-    `successes` has one row for each prefix and block of follow-ups. Those at step 0 of all measured trajectories are
+    `successes` has one row for each prefix and block of follow-ups. Counts at step 0 of all measured trajectories are
     summed, since the bare question is their common prefix. They are not the trajectories of the pool, on which a
     strategy is judged.
     """

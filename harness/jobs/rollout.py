@@ -46,7 +46,7 @@ class PrefixOfTrajectory:
     whole: bool
     """Whether it is the whole trajectory."""
     finish_reason: FinishReason
-    """That of the trajectory."""
+    """The finish reason of the trajectory."""
     correct: bool | None
     """The verdict on the trajectory, if the LLM knows it."""
 

@@ -241,7 +241,7 @@ class StepSearch:
 
 
 def lengthened(beam: Beam, completion: Completion, most_tokens: int, most_steps: int, with_prompt: bool) -> Beam:
-    """Return a prefix with one more sampled step, without rewards. It is finished at a boxed answer or a limit.
+    """Return a prefix with one more sampled step, without rewards. A prefix is finished at a boxed answer or a limit.
 
     The limit of tokens is for the steps, or with `with_prompt` also for the prompt.
     """

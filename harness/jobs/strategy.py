@@ -123,7 +123,7 @@ def compute_search_results(shard: Shard[SearchResultsParameters], context: Conte
     """Return the metrics of a search. Each question is searched once, so its answer is either right or wrong.
 
     The budget ratio is the sum of the generations over all questions, divided by the same sum of the search of fixed
-    width. Both are estimates: a question that is long for one search is long for the other.
+    width. Numerator and denominator are both estimates: a question that is long for one search is long for the other.
     """
     searches = _by_question(context.table(shard, "search", "searches"))
     fixed = _by_question(context.table(shard, "fixed", "searches")).loc[searches.index]

@@ -25,7 +25,7 @@ from prmcal.registry.messages import excerpt, message_of
 from prmcal.registry.plugins import load_plugin_file
 
 _context: Context
-"""That of a worker process."""
+"""The context of a worker process."""
 
 
 @dataclass(frozen=True)

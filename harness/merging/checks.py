@@ -55,7 +55,7 @@ class Source:
     record: RunRecord
     plan: Plan
     manifests: Mapping[ArtifactRef, Manifest]
-    """Those of the finished shards of the plan."""
+    """The manifests of the finished shards of the plan."""
     failures: Mapping[str, Failure]
     """The reasons why shards failed, by their keys."""
 

@@ -208,7 +208,7 @@ def measurement_keys(plan: Plan) -> dict[tuple[str, ...], set[str]]:
 def artifact_differences(first_store: Store, second_store: Store, ref: ArtifactRef) -> _Sizes:
     """Return the differences of two artifacts: of results by metric, of others under the name of their kind.
 
-    It is empty if they differ in rounding only.
+    The result is empty if they differ in rounding only.
     """
     manifests = first_store.manifest(ref, verify=False), second_store.manifest(ref, verify=False)
     files, other_files = (manifest.files if manifest else {} for manifest in manifests)

@@ -39,7 +39,7 @@ _USUAL_SAVING = -0.5, 0.5
 def accuracy_at(costs: Floats, accuracies: Floats, budget: ArrayLike) -> Floats:
     """Return the accuracy of curves at a budget, of shape (curves,).
 
-    `costs`, the mean samples, ascend along each curve. They and the mean accuracies have the shape (curves, points).
+    `costs`, the mean samples, ascend along each curve. The mean costs and accuracies have the shape (curves, points).
     The budget, of shape () or (curves,), is in mean samples, and not below the first point.
     """
     budgets = np.broadcast_to(np.asarray(budget, dtype=np.float64), len(costs))

@@ -36,7 +36,7 @@ class Chain:
         self._samplers: dict[tuple[str, str], ArtifactRef] = {}
 
     def add(self, job: Job[AnyParameters]) -> Job[AnyParameters]:
-        """Add a job to the plan. One that is there already is returned."""
+        """Add a job to the plan. If the job is there already, it is returned."""
         identity = (job.key, job.labels)
         if identity not in self._planned:
             self._planned[identity] = job

@@ -63,7 +63,7 @@ class PlannedPlugin(Generic[AnyPlugin_co]):
     absent: str = ""
     """The checkpoint that is not on this machine, so that the plan does without; or empty."""
     instance: AnyPlugin_co | None = field(default=None, repr=False, compare=False)
-    """The plugin while a grid is planned, without its model. A saved plan has none."""
+    """The plugin while a grid is planned, without its model. A saved plan has no built plugins."""
 
     @property
     def name(self) -> str:
@@ -72,7 +72,7 @@ class PlannedPlugin(Generic[AnyPlugin_co]):
 
     @property
     def built(self) -> AnyPlugin_co:
-        """The plugin, without its model. Only the plan that is being made has it."""
+        """The plugin, without its model. Only a plan in the making has it."""
         if self.instance is None:
             raise ValueError("A saved plan has no built plugins.")
         return self.instance
@@ -249,7 +249,7 @@ def make_shard(
 def make_job(
     labels: JobLabels, shards: Sequence[Shard[AnyParameters]], inputs: Sequence[Job[Parameters]] = ()
 ) -> Job[AnyParameters]:
-    """Make a job of shards. Its key follows from theirs."""
+    """Make a job of shards. The job's key follows from their keys."""
     return Job(job_key([shard.ref for shard in shards]), labels, tuple(shards), tuple(inputs))
 
 

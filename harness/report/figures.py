@@ -31,7 +31,7 @@ def figures(evidence: Evidence) -> list[Figure]:
 
 
 def _histograms(evidence: Evidence, name: str, title: str, calibrators: Sequence[str]) -> Figure | None:
-    """Draw Figures 2, 7 and 8 of the paper, histograms of the errors of rewards. None without such rewards."""
+    """Draw Figures 2, 7 and 8 of the paper, histograms of the errors of rewards. Return None without such rewards."""
     bars = evidence.histograms[evidence.histograms["calibrator"].isin(calibrators)]
     if bars.empty:
         return None

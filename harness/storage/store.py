@@ -71,7 +71,7 @@ def _inside(name: str) -> str:
 
 @dataclass(frozen=True)
 class Manifest:
-    """The files of an artifact and its cost. Those of earlier versions have further fields."""
+    """The files of an artifact and its cost. Manifests of earlier versions have further fields."""
 
     files: dict[Annotated[str, AfterValidator(_inside)], tuple[_Count, str]]
     """For the path of each file in the artifact: its size in bytes and its SHA-256."""

@@ -63,7 +63,7 @@ class ReportFolder:
 def fresh_folder(target: Path) -> Iterator[Path]:
     """Yield an empty folder beside `target`. The block fills it and puts it in the place of `target`.
 
-    One that a killed process has left is deleted first.
+    A folder that a killed process has left is deleted first.
     """
     fresh = target.with_name(f".{target.name}.prmcal-new")
     shutil.rmtree(fresh, ignore_errors=True)

@@ -62,10 +62,10 @@ class AdaptiveTemperatureScaling(Calibrator):
       as wide as the model (4096, 0.2 billion weights), and they have 52,000 texts to train it. Here there are some
       hundreds of calibration questions.
     - States are standardised before the projection, since a few dimensions of a language model's states are much larger
-      than the others. They are normalised again before the last layer.
+      than the others. States are normalised again before the last layer.
     - Temperatures are bounded smoothly on both sides. Xie et al. bound them from below only, at 1/10.
     - Training starts from the best single temperature. On a small calibration set, there are too few gradient steps to
-      reach it. It is also the right prediction if the states carry no information.
+      reach it. The single temperature is also the right prediction if the states carry no information.
     - Xie et al. train for 2 epochs with a learning rate of 5e-5. The defaults here were chosen on held-out calibration
       questions.
 

@@ -47,7 +47,7 @@ class BetaBinomial(HeadCalibrator):
     cannot adapt its own score, and the weights of the state have a penalty.
 
     The spread sqrt(mu (1 - mu) / (kappa + 1)) is the spread of the success probability among prefixes that look alike.
-    It is not the error of the fit. With n = 1, the counts do not tell kappa at all, and with n = 4 hardly.
+    This spread is not the error of the fit. With n = 1, the counts do not tell kappa at all, and with n = 4 hardly.
 
     The fit ends when the likelihood hardly changes; other weights are about as good. So processors that round
     differently end at other weights. In the nano world this moved Brier scores by up to .003.
@@ -57,11 +57,11 @@ class BetaBinomial(HeadCalibrator):
     known_by = "code; here on frozen states"
 
     lam: FiniteFromZero | None = None
-    """The penalty of the size, from 0; the paper's script has 0.05. None chooses from 0, 0.01 and 0.05 by the
-    likelihood of held-out calibration questions. Test questions are never used."""
+    """The penalty of the size, from 0; the paper's script has 0.05. With None, the likelihood of held-out calibration
+    questions chooses 0, 0.01 or 0.05. Test questions are never used."""
     decay: FiniteFromZero | None = None
-    """The penalty of the squared weights of the state, from 0. None chooses from 1, 0.1, ..., 0.0001 in the same
-    way."""
+    """The penalty of the squared weights of the state, from 0. With None, it is chosen likewise from 1, 0.1, ...,
+    0.0001."""
     kappa_min: FinitePositive = 1e-4
     """The smallest size, as in the paper's script for a text model."""
     components: Count = 256

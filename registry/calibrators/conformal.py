@@ -62,7 +62,7 @@ class ConformalBound(Calibrator):
 
     **Success rate and success probability.** Labels are k of n, and by default the guarantee is about the rates k/n.
     Rates are noisier than the probability p, so a bound below most rates is usually below p even more often. This fails
-    where p is near 1. For p = .99, all of 8 follow-ups are right with probability .92. A bound of 1 then holds for the
+    if p is near 1. For p = .99, all of 8 follow-ups are right with probability .92. A bound of 1 then holds for the
     rate and not for p. With ``covers="success_probability"``, each label is replaced by its lower confidence limit
     (Clopper and Pearson, 1934) at level / 2, and Q is taken at level / 2. The bound exceeds the limit, or the limit
     exceeds p, with a total probability of at most `level`, for every p. This is conservative if there are few
@@ -82,8 +82,8 @@ class ConformalBound(Calibrator):
     grouped = True
 
     calibrator: str | dict[str, Any]
-    """The wrapped calibrator: a registered name, or ``{"plugin": name, "arguments": {...}}``. It must not be conformal
-    itself."""
+    """The wrapped calibrator: a registered name, or ``{"plugin": name, "arguments": {...}}``. The wrapped calibrator
+    must not be conformal itself."""
     level: Share = 0.1
     """The level beta of the bound, in (0, 1)."""
     share: Share = 0.5

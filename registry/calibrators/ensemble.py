@@ -48,7 +48,7 @@ def fit_mixture_size(means: Floats, weights: Floats, k: Ints, n: Ints) -> float:
 def beta_mixture_quantiles(means: Floats, weights: Floats, size: float, levels: Sequence[float]) -> Floats:
     """Return quantiles of mixtures of Beta distributions of one size, in [0, 1], of shape (rows, levels).
 
-    They are found by halving [0, 1] 40 times.
+    The quantiles are found by halving [0, 1] 40 times.
     """
     quantiles = np.empty((len(means), len(levels)))
     for first_row in range(0, len(means), _ROWS):
@@ -69,9 +69,9 @@ class Ensemble(HeadCalibrator):
     """Train many heads on the hidden state, and weigh them for each prefix by their predictions.
 
     First, heads LayerNorm, Linear, GELU, Linear are trained on the counts k of n of most of the calibration questions.
-    They differ in their initial weights and in the questions that they see. Then the heads stay as they are, and a
-    network of the same form predicts a weight for each head, from the state and the predictions of all heads. It is
-    trained on the other questions. Its loss is the mean of sum_m w_m CE(mu_m; k, n) plus `divergence` times
+    The heads differ in their initial weights and in the questions that they see. Then the heads stay as they are, and a
+    network of the same form predicts a weight for each head, from the state and the predictions of all heads. The
+    network is trained on the other questions. Its loss is the mean of sum_m w_m CE(mu_m; k, n) plus `divergence` times
     KL(w, equal weights), where CE is the cross-entropy of the n follow-ups, and mu_m is the prediction of head m.
 
     The levels are weighted quantiles of the heads, or quantiles of a mixture of Beta distributions around them. Any
@@ -88,8 +88,8 @@ class Ensemble(HeadCalibrator):
 
     Notes
     -----
-    The random prior networks of the authors' code, which are optional, are left out. Its evaluation tries several
-    values of b2 on the test questions and reports the best; here b2 is fixed before.
+    The random prior networks of the authors' code, which are optional, are left out. BayesianPRM's evaluation tries
+    several values of b2 on the test questions and reports the best; here b2 is fixed before.
 
     The spread between heads shrinks with more calibration data, while the success probabilities of prefixes that look
     alike keep their spread. So with ``spread="heads"``, low quantiles are too high, above all for hard prefixes.

@@ -114,7 +114,7 @@ class PlattScaling(CurveCalibrator):
 class BetaCalibration(CurveCalibrator):
     """Map the reward s to sigmoid(a ln s - b ln(1 - s) + c), with a >= 0 and b >= 0 of the largest likelihood.
 
-    This is equation 3 of Kull et al. (2017). It is exact if the rewards of right and of wrong follow-ups have beta
+    This is equation 3 of Kull et al. (2017). The map is exact if the rewards of right and of wrong follow-ups have beta
     distributions. It bends the two ends of the scale independently, and ``platt`` (a = b) cannot. Every follow-up has
     the same weight.
 
@@ -171,7 +171,7 @@ class TemperatureScaling(CurveCalibrator):
     ----------
     temperature_ : float
         T in [0.01, 100]. It is an end of this range if the loss has no minimum inside, for example if all follow-ups
-        are right. It is 1 if all logits are 0.
+        are right. The temperature is 1 if all logits are 0.
     """
 
     citation = "Guo et al. (2017), ICML, arXiv:1706.04599"

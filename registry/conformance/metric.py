@@ -62,7 +62,7 @@ def _value_of(measurement: Any, rows: metric.PrefixRows) -> Any:
 
 
 def check_words(plugin: metric.Metric) -> None:
-    """It has a description, and `better` is known."""
+    """The metric has a description, and `better` is known."""
     expect(plugin.described().strip(), "a metric needs a")
     words = (*get_args(metric.Better), None)
     expect(plugin.better in words, "better must be one", names=", ".join(map(repr, words)), plugin=plugin)

@@ -79,8 +79,8 @@ class Completion:
     prompt_tokens: int = 0
     """The number of tokens of the prefix, for the costs; 0 if the LLM does not report it."""
     correct: bool | None = None
-    """The grade of the whole trajectory, if the LLM knows it, for example from unit tests. None: the data set grades
-    it."""
+    """The grade of the whole trajectory, if the LLM knows it, for example from unit tests. With None, the data set
+    grades it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -116,7 +116,7 @@ class QuestionRatio:
     """S_q and c_q, in the order of `rows.question_ids`. The counts are not negative, and one is positive. Of shape
     (questions,), float64."""
     bounds: tuple[float, float] | None = None
-    """The range of S_q / c_q if it is known, such as (0, 1). The interval then stays in it."""
+    """The range of S_q / c_q if it is known, such as (0, 1). The interval then stays in this range."""
     widening: float = 1.0
     """If the values are estimates: the factor by which questions differ more than the values show. It is at least 1,
     and for the interval only."""

@@ -222,8 +222,8 @@ class SearchStrategy(Strategy):
     The paper's searches, as in its authors' code, have ``first="full"``, ``rank="calibrated"``, ``finished="pruned"``,
     ``every=5`` and ``most_steps=100`` (``main_infer_beamsearch_vllm.py`` and ``utils/ias.py`` of
     github.com/azizanlab/instance-adaptive-scaling), and with ``step_tokens=2048`` and ``context_tokens=4096``. Two
-    things differ. There, prefixes with equal rewards keep their order. Here, the PRM's score orders them. There a box
-    that is not closed finishes a prefix too.
+    things differ. There, prefixes with equal rewards keep their order. Here, the PRM's score orders them. There, a box
+    that is not closed also finishes a prefix.
 
     Attributes
     ----------

@@ -8,7 +8,7 @@ from prmcal.registry.grading.units import PATTERNS
 
 
 def letters_of(text: str, options: Sequence[str] = ()) -> frozenset[str]:
-    """Return the letters of the options that a text names; none if it names none.
+    """Return the letters of the options that a text names, or no letters.
 
     "B)", "(B) 42", "Option B", "b" and the text of option B name B. "A, C" and "AC" name A and C.
     """

@@ -171,7 +171,7 @@ def _compare_forever(requests: int, replies: int, seconds: float, memory: int) -
 
 
 def _refuse(event: str, arguments: tuple[Any, ...]) -> None:
-    """Forbid other programs, the network and writing files. A comparison needs none of them."""
+    """Forbid other programs, the network and writing files. A comparison needs none of these."""
     writing = event == "open" and isinstance(arguments[1], str) and not set(arguments[1]) <= set("rbt")
     if writing or event.startswith(_REFUSED):
         raise PermissionError(event)

@@ -257,10 +257,10 @@ class OpenAIChatLLM(ServedLLM):
     Seeds and reasons to stop are as in the LLM `openai`. DeepSeek and others ignore seeds.
 
     A server for reasoning models returns thoughts apart from the answer, in ``reasoning`` or ``reasoning_content``.
-    They are put back in front of the answer, between ``<think>`` and ``</think>``.
+    The thoughts are put back in front of the answer, between ``<think>`` and ``</think>``.
 
-    A prefix is continued as well as the server's chat template writes it. One that trims messages, such as Llama 3's,
-    removes the blank line at the end of a prefix. The model then writes it again, and a search that stops at blank
+    The server's chat template decides how well a prefix is continued. A template that trims messages, such as Llama
+    3's, removes the blank line at the end of a prefix. The model then writes it again, and a search that stops at blank
     lines sees an empty step. Templates of reasoning models rewrite thoughts that are not finished. The LLM `openai`
     writes its prompts itself and does not depend on this.
     """

@@ -44,7 +44,7 @@ class SharedPrompts:
         self._seat(prompt_of_row)
 
     def _seat(self, prompt_of_row: Tensor) -> None:
-        """Assign every row to a seat of its prompt. All prompts have as many seats as the one with the most rows."""
+        """Assign every row to a seat of its prompt. All prompts have as many seats as the prompt with the most rows."""
         self._prompt_of_row = prompt_of_row
         counts = torch.bincount(prompt_of_row, minlength=len(self._keys[0]))
         order = prompt_of_row.argsort(stable=True)

@@ -54,8 +54,8 @@ class Mixing:
         """Return the derivative of a function of the densities by the mass of each outcome, by the chain rule.
 
         `by_density`, of shape (groups, points), is the derivative of the function by `density`. The result has the
-        shape (groups, outcomes). Its mean over the outcomes, weighted by their mass, is 0. It is 0 for outcomes without
-        mass.
+        shape (groups, outcomes). The mean of the derivative over the outcomes, weighted by their mass, is 0. The
+        derivative is 0 for outcomes without mass.
         """
         total = self._mass.sum(axis=1, keepdims=True)
         shares = self._mass / total
@@ -161,7 +161,7 @@ def _widening(values: Floats, follow_ups: NDArray[np.integer[Any]]) -> float:
 
 
 def _covered(rows: PrefixRows, terminal: Bools, weights: Floats) -> Floats:
-    """Return the contribution of each prefix: 0 or 1 if p is known, else an estimate, which can be slightly outside."""
+    """Return the contribution of each prefix: 0 or 1 if p is known, else an estimate (perhaps slightly outside)."""
     covered = (rows.success_rate >= rows.reward).astype(np.float64)
     unknown = ~terminal & (rows.reward > 0)
     if not unknown.any():

@@ -18,7 +18,7 @@ _UNUSED_HEAD = "lm_head."  # Reward models are published with the language-model
 def choose_device(device: str) -> torch.device:
     """Return the device with a name. ``auto`` is the GPU if there is one.
 
-    Raises a PluginFailedError if the device is a GPU and there is none.
+    Raises a PluginFailedError if the device is a GPU and the machine has none.
     """
     if device == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")

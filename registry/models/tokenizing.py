@@ -16,7 +16,7 @@ _SPACE_INSIDE = re.compile(r"\S ")
 _WORDS = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 )
-"""The pattern of words of Qwen2. That of Llama 3 has up to three digits in a word."""
+"""The pattern of words of Qwen2. Llama 3's tokenizer has up to three digits in a word."""
 
 
 class Tokenization:

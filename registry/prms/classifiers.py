@@ -39,7 +39,7 @@ class TokenClassifierPRM(TransformersPRM):
     question, t = 0. Here the model reads the question and the marker.
 
     A softmax gives the log-odds of the outputs in `label` against all others. If the checkpoint's ``problem_type`` is
-    ``multi_label_classification``, they are the output of the label itself. So they are if there is only one output.
+    ``multi_label_classification``, they are the output of the label itself. A single output is the log-odds itself.
 
     With `head`, the checkpoint is a language model, and the linear head is somewhere else. So of a checkpoint that
     ``prmcal train-prm`` writes, only the head is read, and the language model stays where it is.

@@ -55,11 +55,11 @@ class JudgePRM(TransformersPRM):
     **A checkpoint** is any causal language model of transformers. All prefixes of a trajectory are scored in one pass.
     If the chat template begins a thought (``<think>``), it is ended before the answer is read.
 
-    **A server** is any of OpenAI's interface with log-probabilities. It names only the most likely tokens. An answer
-    that is not among these tokens has at most the probability of the last one, and at most 1 minus their sum. It is
-    taken to have the lower of the two. The server counts the tokens. A prefix that is too long for the server, or has
-    more than `max_tokens`, is flagged. Some servers, such as Ollama, cut long texts silently. Set `max_tokens` below
-    the context of these. Calibrators that read hidden states or fine-tune the PRM need a checkpoint.
+    **A server** is any of OpenAI's interface with log-probabilities. A server names only the most likely tokens. An
+    answer that is not among these tokens has at most the probability of the last one, and at most 1 minus their sum.
+    The lower of the two is assumed. The server counts the tokens. A prefix that is too long for the server, or has more
+    than `max_tokens`, is flagged. Some servers, such as Ollama, cut long texts silently. Set `max_tokens` below the
+    context of these. Calibrators that read hidden states or fine-tune the PRM need a checkpoint.
 
     A subclass sets the class attributes `checkpoint`, `template`, `right`, `wrong`, `chat` or `max_tokens`, or
     overrides `prefix_text`.
@@ -75,8 +75,8 @@ class JudgePRM(TransformersPRM):
     between them). By default: will the solution reach the right answer?"""
     right: FromClass[_Words] = from_class(list(YES))
     wrong: FromClass[_Words] = from_class(list(NO))
-    """The spellings of the two answers. Those that are no single token of the model are ignored. A server's tokens are
-    compared without spaces around them. In YAML they need quotation marks."""
+    """The spellings of the two answers. Spellings that are no single token of the model are ignored. A server's tokens
+    are compared without spaces around them. In YAML they need quotation marks."""
     chat: FromClass[bool] = from_class(True)
     """True if the question is a user's message of a chat. Otherwise the model reads it as plain text."""
     system_prompt: str | None = None

@@ -137,7 +137,7 @@ class PoolingHTTPPRM(Served, TokenPRM):
         """Return the outputs of the head, of shape (outputs,), by the place of their token in the sequence.
 
         Raises a PluginFailedError for an unexpected number of rows or of outputs, or for numbers that are no logits.
-        Another error means that it is no reply of a pooling server.
+        Other errors mean that the reply is not from a pooling server.
         """
         ids, server, outputs = request["input"], f"The server {self.base_url}", self.form.outputs()
         (data,) = response.json()["data"]

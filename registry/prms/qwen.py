@@ -34,7 +34,7 @@ class QwenPRM(TransformersPRM):
     system_prompt: FromClass[str] = from_class(
         "Please reason step by step, and put your final answer within \\boxed{}."
     )
-    r"""That of the model's documentation. The paper's ends with "in \\boxed{}." """
+    r"""The system prompt of the model's documentation. The paper's ends with "in \\boxed{}." """
 
     def prefix_text(self, question: str, steps: Sequence[str]) -> str:
         """Return the chat up to the end of the prefix, in the assistant's turn."""

@@ -30,10 +30,10 @@ class ReasonEvalPRM(TransformersPRM):
     Notes
     -----
     The pad token of ReasonEval-7B is also its begin-of-sequence token. So the removal of the separators removes that
-    token too. The authors' code inserts it again, but does not shift the positions of the scores by one. It reads each
-    score one token before the end of the step. This is the default, since the published numbers were computed so. For
-    models whose two tokens differ (ReasonEval-34B, other tokenizers), the authors' code reads the last token, and
-    ``reference`` and ``end`` are the same.
+    token too. The authors' code inserts this token again, but does not shift the positions of the scores by one. It
+    reads each score one token before the end of the step. This is the default, since the published numbers were
+    computed so. For models whose two tokens differ (ReasonEval-34B, other tokenizers), the authors' code reads the last
+    token, and ``reference`` and ``end`` are the same.
 
     Published rewards for the example of the authors' repository ("Let $x,$ $y,$ and $z$ be positive real numbers ...",
     10 steps): 7B .9492 .7863 .2520 .7860 .9125 .5916 .4494 .8189 .8240 .2671,

@@ -36,7 +36,7 @@ It is graded by its answers unless it has verdicts. Of recorded scores, only the
 
 @dataclass(frozen=True)
 class Fields:
-    """The fields that a reader names. None: they are found by name and kind of value."""
+    """The fields that a reader names. With None, they are found by name and kind of value."""
 
     question: str | None = None
     score: str | None = None

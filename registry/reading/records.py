@@ -63,8 +63,8 @@ def good_records(
     """Convert records, and report all bad ones at once.
 
     `convert` takes the place and the content of a record. It raises ValueError if the record is bad. `source` is for
-    messages. With `skip`, bad records are left out with a warning; otherwise they raise a DataError. None is for data
-    sets without such an argument that a message could name.
+    messages. With `skip`, bad records are left out with a warning; otherwise they raise a DataError. Use None for data
+    sets without such an argument.
     """
     good: list[T] = []
     bad: list[str] = []

@@ -17,7 +17,7 @@ from prmcal.registry.strategies.stopping import ScoreEvidence
 _PRICES = (*(-float(price) for price in np.geomspace(0.3, 1e-4, 23)), 0.0)
 _ORDERS, _FOLDS = 32, 5
 _FARTHEST = 4.0
-"""Log-odds beyond which a chance is the same."""
+"""Log-odds beyond this limit count as the limit."""
 _TINY = 1e-9
 _RIDGE = 2.0
 """The weight of the coefficients of later draws, in questions."""
@@ -135,6 +135,6 @@ def _values(terms: Floats, coefficients: Floats) -> Floats:
 
 
 def _picked(better: Floats, rights: Floats) -> Floats:
-    """Return how right the pick is that has the highest value. That of the first pick is 0."""
+    """Return how right the pick is that has the highest value. The value of the first pick is 0."""
     pick = np.argmax(np.concatenate([np.zeros_like(rights[:1]), better]), axis=0)
     return np.asarray(np.take_along_axis(rights, pick[None], axis=0)[0], dtype=np.float64)

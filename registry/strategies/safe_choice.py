@@ -159,7 +159,7 @@ class SafeChoice(PoolStrategy):
     """Use a rule that is clearly not worse than one sample, nor than a fixed number of samples of its cost.
 
     The rules are best-of-n, both votes and ``learned stopping``, in all variants of their curves. All calibration
-    questions test them. What learns is tested on the half of the questions that it has not learned from. With
+    questions test the rules. What learns is tested on the half of the questions that it has not learned from. With
     probability 1 - `delta`, the accuracy on new questions is not below one sample, nor more than `loss` below any fixed
     n of equal cost. If no rule passes, it draws one sample, which keeps the promise by itself. The promise holds for
     any LLM and PRM if new questions come from the same source as the calibration questions. It holds for at most as

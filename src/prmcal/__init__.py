@@ -17,7 +17,7 @@ Answer new questions with a calibrated PRM of the run:
     with prmcal.load("runs/hello") as prm:
         print(prm.answer("Start with 35 and keep two digits. a) add 2, b) subtract 8.").answer)
 
-Audit scores that are in a file, and use the calibrator that this leaves:
+Audit scores in a file, and use the calibrator from the audit:
 
     print(prmcal.audit("scored.jsonl"))
     prmcal.load_calibrator("audit").predict([0.3, 0.9])  # after: prmcal audit scored.jsonl --out audit

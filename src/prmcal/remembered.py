@@ -5,7 +5,7 @@ counted alike by all rules that answer with the most frequent answer, and the cu
 the rule itself. The functions that do this work get the values of one question, which are small. Their results are
 large, and are kept as long as there is room.
 
-:func:`reuse_last` compares the weights of a bootstrap by identity. Metrics of the same questions get the same ones.
+:func:`reuse_last` compares the weights of a bootstrap by identity. Metrics of the same questions get the same arrays.
 """
 
 import pickle

@@ -61,9 +61,9 @@ def test_damaged_files_are_found(tmp_path: Path, damage: Callable[[Path], object
 @pytest.mark.parametrize(
     ("plugin", "checkpoint", "needed"),
     [
-        ("qwen", "nano:weak", "score.0.weight, and there is none"),
-        ("qwen-vllm", "nano:weak", "score.0.weight, and there is none"),
-        ("reasoneval", "nano:shepherd", r"score_head.weight of shape \[3, ...\], and there is none"),
+        ("qwen", "nano:weak", "score.0.weight, but there is none"),
+        ("qwen-vllm", "nano:weak", "score.0.weight, but there is none"),
+        ("reasoneval", "nano:shepherd", r"score_head.weight of shape \[3, ...\], but there is none"),
     ],
 )
 def test_a_checkpoint_of_another_kind_is_found(plugin: str, checkpoint: str, needed: str) -> None:
@@ -77,7 +77,7 @@ def test_a_head_with_other_outputs_is_found(tmp_path: Path) -> None:
     config = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps({**config, "levels": [0.1, 0.5, 0.9]}))
     (error,) = prms.create("qwen", checkpoint=str(folder)).problems({})
-    assert "needs the weight score.2.weight of shape [3, ...], and its shape is [2, 128]" in str(error)
+    assert "needs the weight score.2.weight of shape [3, ...], but its shape is [2, 128]" in str(error)
 
 
 def test_a_language_model_without_its_head_is_found(tmp_path: Path) -> None:
@@ -86,7 +86,7 @@ def test_a_language_model_without_its_head_is_found(tmp_path: Path) -> None:
     assert llms.create("transformers", checkpoint=str(folder)).problems({}) == []
     (folder / "config.json").write_text(json.dumps({**config, "tie_word_embeddings": False}))
     (error,) = llms.create("transformers", checkpoint=str(folder)).problems({})
-    assert "the LLM 'transformers' needs the weight lm_head.weight, and there is none" in str(error)
+    assert "the LLM 'transformers' needs the weight lm_head.weight, but there is none" in str(error)
 
 
 def test_a_model_that_a_plugin_loads_in_its_own_way_may_have_any_head(tmp_path: Path) -> None:
