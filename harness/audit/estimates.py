@@ -61,7 +61,7 @@ class Number(Estimate):
 
 @dataclass(frozen=True)
 class Bin:
-    """Prefixes with like scores: a point of the reliability diagram."""
+    """Prefixes with similar scores: a point of the reliability diagram."""
 
     score: float
     """Their mean reward."""

@@ -44,7 +44,7 @@ class ClusterSettings:
     address: str | None = None
     """``HOST:PORT`` of the head node; None for the cluster on this machine, or a new one."""
     workers: int | None = None
-    """The most workers; None for as many as there is room for."""
+    """The largest number of workers; None for as many as fit."""
 
 
 @contextmanager

@@ -253,6 +253,6 @@ class Schedule:
         heappush(self._queues[model], turn)
 
     def _stop(self, ref: ArtifactRef) -> bool:
-        """Return whether a shard was running. It is not any more."""
+        """Stop a shard. Return whether it was running."""
         self.notes.pop(ref, None)
         return self.started.pop(ref, None) is not None

@@ -209,7 +209,7 @@ class Chain:
         return replace(scored, hidden=self.hidden(scored)) if read else scored
 
     def hidden(self, scored: Scored) -> Job[parameters.HiddenParameters]:
-        """Compute the hidden states of the measured trajectories, whose shards are the first ones."""
+        """Compute the hidden states of the measured trajectories. They are in the first shards."""
         prm, kind = scored.prm, parameters.HiddenParameters
         shards = []
         for source, scores in zip(scored.rollout.shards, scored.scores.shards, strict=False):

@@ -67,7 +67,7 @@ class Dataset(Plugin, ABC):
 def content_hash(questions: Sequence[Question], references: bool = True) -> str:
     """Return the hash of questions in their order: 16 hexadecimal digits of SHA-256.
 
-    Without `references`, only their ids and texts count.
+    Without `references`, only ids and texts count.
     """
     content = [astuple(question) if references else (question.id, question.text) for question in questions]
     text = json.dumps(content, ensure_ascii=False)

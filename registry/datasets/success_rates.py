@@ -160,7 +160,7 @@ class _Row:
 def _chains(rows: Sequence[_Row], follow_ups: int) -> list[FollowedUp]:
     """Return the trajectories of one question. A trajectory ends with a prefix that no other prefix continues.
 
-    Trajectories that share a prefix take turns with its rows. If the prefix has one row per trajectory, each
+    Trajectories that share a prefix get the prefix's rows in turn. If the prefix has one row per trajectory, each
     trajectory gets its own counts. A trajectory can also be the beginning of another one: its rows are left over, and
     the longest of them are its end.
     """

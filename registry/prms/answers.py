@@ -97,7 +97,7 @@ class ShepherdPRM(TransformersPRM):
         return head[..., 0] - head[..., 1]
 
     def outputs(self) -> int:
-        """Return 2: the logits of '+' and '-'."""
+        """Return 2, for the logits of '+' and '-'."""
         return 2
 
     def head_weights(self) -> Head:

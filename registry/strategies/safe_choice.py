@@ -72,8 +72,8 @@ class Candidates:
     def luck(self) -> Floats:
         """The largest t of all variants in resamples in which no variant has a gain, sorted: (resamples,).
 
-        The gains are centred, and each question is weighted with a normal number (Chernozhukov, Chetverikov and Kato,
-        2013, Annals of Statistics 41). So variants that win and lose together count as few.
+        The gains are centred, and each question is weighted with a normal random number (Chernozhukov, Chetverikov and
+        Kato, 2013, Annals of Statistics 41). So variants that win and lose together count as few.
         """
         centred = self.gains - self.gains.mean(axis=1, keepdims=True)
         spread = centred.std(axis=1)
@@ -216,7 +216,7 @@ class SafeChoice(PoolStrategy):
         return tuple(rule.strategy.answer(pool, rule.allowance) for rule in safe)
 
     def needed(self, pool: Pool, drawn: Ints, allowance: Allowance) -> Ints:
-        """Return the number for the chosen rule; see :meth:`prmcal.PoolStrategy.needed`."""
+        """Return the number of samples that the chosen rule needs; see :meth:`prmcal.PoolStrategy.needed`."""
         rule = self.chosen_rule(allowance)
         return rule.strategy.needed(pool, drawn, rule.allowance)
 
