@@ -6,6 +6,7 @@ import sqlalchemy as sa
 from prmcal.db.overview.query import league, league_points, overview
 from prmcal.db.queries.cells import cell, cell_numbers, metrics, with_role
 from prmcal.db.queries.curves import curve_points, exact_curves, question_accuracies, references, searches
+from prmcal.db.queries.groups import by_group, grouping_fields
 from prmcal.db.queries.leaderboard import error_histograms, leaderboard, measurements
 from prmcal.db.queries.runs import planned_shards
 from prmcal.db.queries.trajectories import prefixes, solutions, trajectories

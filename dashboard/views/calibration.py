@@ -1,6 +1,8 @@
 """Page Calibration: the reliability of a PRM before and after a calibrator, and all calibrators of the same setting."""
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import streamlit as st
@@ -17,6 +19,7 @@ from prmcal.db import catalog
 from prmcal.db.charts import BLUE, GREY, Series
 from prmcal.db.metrics import MAIN_METRICS, Metrics, with_terminal
 from prmcal.db.queries.cells import CellDetail
+from prmcal.db.text.board import groups_board
 from prmcal.db.text.formats import source_lines
 
 _RIVALS = Series(["this one", "others"], [BLUE, GREY], [[1, 0]] * 2, ["circle"] * 2)
@@ -48,6 +51,7 @@ def show(path: Path) -> None:
         with right:
             _rivals(path, setting, cell["calibrator"])
         _metrics(path, pair)
+        _groups(path, detail.cell)
     with st.expander("Where the numbers come from"):
         st.caption(escaped(" ".join(source_lines(detail.cell, detail.run))))
         show_jobs(detail.jobs)
@@ -104,3 +108,16 @@ def _metrics(path: Path, pair: pd.DataFrame) -> None:
                         "Meaning": [escaped(descriptions[name].description) for name in listed],
                     }
                 )
+
+
+def _groups(path: Path, cell: Mapping[str, Any]) -> None:
+    """Show the values of a cell by a field of the questions."""
+    if not (fields := ask(catalog.grouping_fields, path)):
+        return
+    with st.expander("By group"):
+        field = st.selectbox("Field of the questions", fields, **bound("by", fields))
+        kinds = ("dataset", "llm", "prm", "calibrator")
+        frame = ask(catalog.by_group, path, field, **{kind: [cell[kind]] for kind in kinds})
+        board = groups_board(frame, field)
+        show_table({column.title: list(map(escaped, column.values)) for column in board.columns})
+        st.caption(board.legend)

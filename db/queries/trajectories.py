@@ -62,7 +62,7 @@ def solutions(source: Source, cell_id: str) -> pd.DataFrame:
     """
     with connection_of(source) as connection:
         jobs = jobs_of(connection, cell_id)
-        judged = _judged(jobs)
+        judged = judged_prefixes(jobs)
         signed = [column - judged.c.success for column in (judged.c.reward, judged.c.calibrated_reward)]
         means = [judged.c.success, *signed, *(sa.func.abs(error) for error in signed)]
         names = ("success", "reward_error", "calibrated_error", "before", "after")
@@ -168,7 +168,7 @@ def scored_prefixes(source: Source, setting: Mapping[str, str]) -> tuple[pd.Data
         return frame(connection, sampled([setting["graded"]])), frame(connection, query)
 
 
-def _judged(jobs: CellJobs) -> sa.Subquery:
+def judged_prefixes(jobs: CellJobs) -> sa.Subquery:
     """Select all prefixes with a success rate and a reward, and their median calibrated reward."""
     counts = success_counts([jobs.success]).subquery()
     of_job = CalibratedReward.job_key == jobs.calibrated

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import sqlalchemy as sa
 from sqlalchemy.orm import DeclarativeBase, Mapped, MappedColumn, declared_attr, mapped_column
 
-SCHEMA_VERSION = 12
+SCHEMA_VERSION = 13
 """The layout. Raise it with every change of a table. Databases of other layouts are built again: `prmcal rebuild`."""
 
 
@@ -141,6 +141,7 @@ class Question(Base, table="questions"):
     answer: Mapped[str] = column("Reference answer")
     level: Mapped[str | None] = column("Difficulty, a number such as 1 (easy) to 5 (hard), or a word")
     subject: Mapped[str | None] = column("Topic")
+    fields: Mapped[dict[str, Any]] = column("Other fields by which results are grouped, such as language", default={})
 
 
 class Job(Base, table="jobs"):

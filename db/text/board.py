@@ -286,6 +286,31 @@ def _legend(comparison: CellComparison) -> list[str]:
     return [*lines, f"significant: p < {SIGNIFICANCE}, as one test of these two cells.{corrected}"]
 
 
+_OF_GROUPS = {"accuracy": "Accuracy", "brier_after": "Brier after", "brier_before": "Brier before"}
+_OF_GROUPS |= {"error_after": "Signed error after", "error_before": "Signed error before"}
+
+
+def groups_board(frame: pd.DataFrame, field: str) -> Board:
+    """Return the values of :func:`prmcal.db.queries.groups.by_group` for the questions with each value of a field."""
+    rows = frame.to_dict("records")
+    values = [
+        Column(title, tuple(_of_group(row, name) for row in rows), place, whole=True)
+        for place, (name, title) in enumerate(_OF_GROUPS.items())
+    ]
+    names = column_of(rows, field, lambda row: row["group"]), column_of(rows, "n", lambda row: str(row["questions"]))
+    return Board(
+        (*names, *values),
+        names=1,
+        legend="n: questions. Values with 95% intervals over questions. Accuracy: the share of right solutions. Brier "
+        "scores are without the noise of several follow-ups. Before and after: rewards of the PRM and of the "
+        "calibrator. Micro: each question counts the same. Macro: each group counts the same.",
+    )
+
+
+def _of_group(row: Mapping[str, Any], name: str) -> str:
+    return "" if missing(row[name]) else estimate(name, *(row[f"{name}{end}"] for end in ("", "_low", "_high")))
+
+
 def questions_board(comparison: CellComparison) -> Board:
     """Return the questions on which two cells differ most."""
     rows = list(comparison.differing.itertuples())

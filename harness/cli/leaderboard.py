@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.cells import cell_len
@@ -17,11 +17,12 @@ from prmcal.db.metrics import SETTING, Leaderboard
 from prmcal.db.overview.competition import of_calibrators
 from prmcal.db.overview.query import league, league_frame, overview, ranking_frame
 from prmcal.db.overview.types import League, Overview
+from prmcal.db.queries.groups import by_group
 from prmcal.db.queries.leaderboard import leaderboard as cells_of
 from prmcal.db.text import overview as texts
 from prmcal.db.text.answer import answer, cautions, extent, winner
 from prmcal.db.text.bars import bars
-from prmcal.db.text.board import Board, Column, leaderboard_board
+from prmcal.db.text.board import Board, Column, groups_board, leaderboard_board
 from prmcal.db.text.formats import LEADERBOARDS
 from prmcal.db.text.health import summaries
 from prmcal.errors import PrmcalError
@@ -31,8 +32,12 @@ from prmcal.harness.storage.folder import RunFolder
 from prmcal.harness.terminal import UNLIMITED, fit, wrapped
 from prmcal.registry.messages import meant
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 TABLES = ("overview", *LEADERBOARDS)
 _EXPLAIN = "Show the overview in full: its cautions in words, and the ranking with all columns and what they mean."
+_BY = "Show the calibration cells by a field of the questions: subject, level, or another one of the data set's file."
 _NAMES = (*SETTING, "strategy", "calibrator")
 _IDENTITY = ("number", "strategy", "calibrator")
 _SETTINGS = ("target", "level")
@@ -50,6 +55,7 @@ def leaderboard(
     calibrator: options.CalibratorsOption = None,
     dataset: options.DatasetsOption = None,
     strategy: options.StrategiesOption = None,
+    by: Annotated[str | None, option("FIELD", _BY)] = None,
     wide: options.WideOption = False,
     explain: Annotated[bool, typer.Option("--explain", help=_EXPLAIN)] = False,
 ) -> None:
@@ -64,7 +70,7 @@ def leaderboard(
     names = {"llm": llm, "prm": prm, "calibrator": calibrator, "dataset": dataset, "strategy": strategy}
     filters = {kind: listed for kind, listed in names.items() if listed}
     width = UNLIMITED if wide else None
-    text = render_leaderboard(directory, table, output_format, filters=filters, width=width, explain=explain)
+    text = render_leaderboard(directory, table, output_format, filters=filters, width=width, explain=explain, by=by)
     typer.echo(text, nl=False)
 
 
@@ -76,16 +82,22 @@ def render_leaderboard(
     filters: Mapping[str, Sequence[str]] | None = None,
     width: int | None = None,
     explain: bool = False,
+    by: str | None = None,
 ) -> str:
     """Return a leaderboard of a run's folder. The parameters are the options of the command."""
     options.one_of("--table", table, TABLES)
     options.one_of("--format", output_format, options.FORMATS)
     if explain and (table != "overview" or output_format != "table"):
         raise PrmcalError("--explain is for the overview in words. Leave out --table and --format, or --explain.")
+    if by and table not in ("overview", "calibration"):
+        raise PrmcalError("--by is for the calibration leaderboard. Leave out --table.")
     published = RunFolder(directory).results()
-    _check_filters(published, table, filters or {})
+    _check_filters(published, "calibration" if by else table, filters or {})
     names_by_kind: dict[str, Any] = dict(filters or {})
-    if table == "overview":
+    if by:
+        frame = by_group(published, by, **names_by_kind)
+        text = partial(_groups_text, frame, by)
+    elif table == "overview":
         ranked = overview(published, **names_by_kind)
         frame = ranking_frame(ranked)
         text = partial(explained_text if explain or width == UNLIMITED else overview_text, ranked, directory)
@@ -155,6 +167,20 @@ def _league_text(entries: League, directory: Path, width: int | None) -> str:
     commands = f"prmcal leaderboard {folder} --table league --llm NAME", f"prmcal dashboard {folder}   # page League"
     sentences = wrapped(texts.league_measured(entries), width), wrapped(texts.league_sentence(entries), width)
     return "\n\n".join([*sentences, _ranked(texts.league_board(entries), width), _commands(*commands)]) + "\n"
+
+
+def _groups_text(frame: "pd.DataFrame", field: str, width: int | None) -> str:
+    """Return the values by group, with a heading for each cell."""
+    if frame.empty:
+        return "There are no such cells.\n"
+    board = groups_board(frame, field)
+    headings = {
+        int(place): f"#{cell.number} {cell.dataset}, {cell.llm}, {cell.prm}, {cell.calibrator}"
+        for place, cell in frame.drop_duplicates("cell_id").iterrows()
+    }
+    return (
+        options.table(board.columns, width, legend=[board.legend], options=["--format csv"], sections=headings) + "\n"
+    )
 
 
 def _ranked(board: Board, width: int | None) -> str:

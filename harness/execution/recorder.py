@@ -271,6 +271,7 @@ class Recorder:
                 row = asdict(question)
                 row["question_id"] = row.pop("id")
                 del row["options"]
+                row["fields"] = dict(question.fields)
                 row["level"] = None if question.level is None else str(question.level)
                 rows.append(Question(dataset=data.name, split=data.split, **row))
         rows += [

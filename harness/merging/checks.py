@@ -105,7 +105,7 @@ class _Parts:
     cells: tuple[PlannedCell, ...]
     plugins: Mapping[str, tuple[PlannedPlugin[Any], ...]]
     datasets: list[PlannedQuestions]
-    questions: list[tuple[str, str, str, Level | None, str | None, tuple[str, ...]]]
+    questions: list[tuple[str, str, str, Level | None, str | None, tuple[str, ...], tuple[tuple[str, str], ...]]]
     jobs: list[tuple[JobLabels, str, int]]
 
 

@@ -200,7 +200,10 @@ def _plan(content: Mapping[str, Any]) -> Plan:
     }
     datasets = []
     for data in content["datasets"]:
-        questions = tuple(replace(Question(*row), options=tuple(row[-1])) for row in data["questions"])
+        questions = tuple(
+            replace(Question(*row[:5]), options=tuple(row[5]), fields=tuple(map(tuple, (*row, ())[6])))
+            for row in data["questions"]
+        )
         datasets.append(PlannedQuestions(**{**data, "questions": questions}))
     with one_problem():
         metrics = _METRICS.validate_python({"metrics": content["metrics"]})["metrics"]

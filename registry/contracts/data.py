@@ -40,6 +40,9 @@ class Question:
     """Topic; None if it is not known."""
     options: tuple[str, ...] = ()
     """The texts of the options of a multiple-choice question, option A first; empty for other questions."""
+    fields: tuple[tuple[str, str], ...] = ()
+    """Names and values of other fields by which results can be grouped, such as ("language", "de"). No job reads them,
+    and they belong to no key."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,10 +65,10 @@ class Dataset(Plugin, ABC):
 
 
 def content_hash(questions: Sequence[Question], references: bool = True) -> str:
-    """Return the hash of questions in their order: 16 hexadecimal digits of SHA-256.
+    """Return the hash of questions in their order, without their `fields`: 16 hexadecimal digits of SHA-256.
 
     Without `references`, only ids and texts count.
     """
-    content = [astuple(question) if references else (question.id, question.text) for question in questions]
+    content = [astuple(question)[:-1] if references else (question.id, question.text) for question in questions]
     text = json.dumps(content, ensure_ascii=False)
     return hashlib.sha256(text.encode()).hexdigest()[:16]

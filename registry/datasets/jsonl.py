@@ -1,10 +1,12 @@
 """The data set `jsonl`: questions of a file of records."""
 
 import hashlib
+import itertools
 import math
 import re
+from collections import defaultdict
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
 
@@ -26,6 +28,9 @@ _ID_FIELDS = ("id", "unique_id")
 _ANSWER_FIELDS = ("answer", "final_answer", "ground_truth", "gold_answer")
 _OPTION_FIELDS = ("options", "choices")
 _SUBJECT_FIELDS = ("subject", "type")
+_OTHER_FIELDS = (*_TEXT_FIELDS, *_ID_FIELDS, *_ANSWER_FIELDS, *_OPTION_FIELDS, *_SUBJECT_FIELDS, "level", "solution")
+_MOST_GROUPS = 20
+"""A field with more values than this groups nothing."""
 _LEVEL = re.compile(r"(?:level\s*)?(\d{1,9})(?:\.0+)?", re.IGNORECASE)
 _NO_LEVEL = ("", "level ?")
 
@@ -57,7 +62,14 @@ def questions_of(
     questions = good_records(records, convert, source, skip)
     if not questions:
         raise DataError(f"The data set file {source} contains no questions.")
-    return questions
+    values_of: dict[str, set[str]] = defaultdict(set)
+    for name, value in itertools.chain.from_iterable(question.fields for question in questions):
+        values_of[name].add(value)
+    grouping = {name for name, values in values_of.items() if len(values) <= _MOST_GROUPS}
+    return [
+        replace(question, fields=tuple((name, value) for name, value in question.fields if name in grouping))
+        for question in questions
+    ]
 
 
 def first_questions(questions: list[Question], count: int | None, source: str) -> list[Question]:
@@ -88,6 +100,11 @@ def _question(record: Any, number: str, solved: bool) -> Question:
         level=_level(record.get("level")),
         subject=subject,
         options=_options(record),
+        fields=tuple(
+            (name, _as_text(value))
+            for name, value in record.items()
+            if name not in _OTHER_FIELDS and (isinstance(value, bool) or _is_text_or_number(value))
+        ),
     )
 
 
@@ -166,9 +183,10 @@ class JsonlDataset(Dataset):
 
     A line has the fields `question` (or `problem`) and `answer` (one, or a list of accepted ones). Optional fields are
     `id` (or `unique_id`, by default the line's number), `level` (a number or a word), `subject` and `options` (or
-    `choices`, of a multiple-choice question, for the grader `letter`). Other fields are ignored, and empty lines are
-    skipped. Files that end in .json (a list of such objects) or .parquet are read too. Field names of published files
-    also work: `final_answer`, `ground_truth` or the box in `solution` for `answer`, and `type` for `subject`.
+    `choices`, of a multiple-choice question, for the grader `letter`). Results are grouped by other fields with at most
+    20 texts or numbers, such as `language`. Empty lines are skipped. Files that end in .json (a list of objects) or
+    .parquet are read too. Field names of published files also work: `final_answer`, `ground_truth` or the box in
+    `solution` for `answer`, and `type` for `subject`.
 
     The files of the LLM `recorded` are read too, each question once. If the rows have verdicts on solutions, no answers
     are needed.

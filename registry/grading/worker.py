@@ -227,10 +227,9 @@ class _Comparing:
 
 
 def _predict_in_two_stages() -> None:
-    """Let the parser of LaTeX predict with less context first, which takes half of the time.
+    """Let the parser predict with less context first, by which it builds the same tree in less time, or has an error.
 
-    It then builds the same tree, or meets an error ("The Definitive ANTLR 4 Reference", section 13.7). After an error
-    it begins again with the full context.
+    After an error it begins again with the full context ("The Definitive ANTLR 4 Reference", section 13.7).
     """
     from antlr4 import CommonTokenStream
     from antlr4.atn.PredictionMode import PredictionMode

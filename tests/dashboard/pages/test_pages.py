@@ -65,6 +65,17 @@ def test_a_cell_shows_its_numbers_beside_those_before_calibration(page: Page, ad
     expect(page.get_by_test_id("stVegaLiteChart").filter(visible=True)).to_have_count(2, timeout=1000 * SECONDS)
 
 
+def test_a_cell_shows_its_numbers_by_group(page: Page, address: str, run_folder: Path) -> None:
+    page.goto(f"{address}/calibration?cell={quote(CELL, safe='')}")
+    unfold(page, "By group")
+    _, *shown = rows(page, -1)
+    (field, *_) = catalog.grouping_fields(published_path(run_folder))
+    stored = catalog.by_group(published_path(run_folder), field, llm=["weak"], calibrator=["isotonic"], prm=["qwen"])
+    stored = stored[stored["dataset"] == "nano-math"]
+    assert [row[:2] for row in shown] == [[row.group, str(row.questions)] for row in stored.itertuples()]
+    assert [row[2] for row in shown] == [as_shown(*row) for row in stored.filter(like="accuracy").values]
+
+
 def test_calibrators_are_drawn_by_a_metric_and_a_phone_shows_selectors_on_a_click(
     page: Page, address: str, run_folder: Path
 ) -> None:
