@@ -8,7 +8,7 @@ writer.publish()
 
 The files of many jobs or cells are read by one statement, which gets the owner of each file. A statement for each of
 them takes several times as long, because the database then plans, scans and sorts thousands of times. Values of columns
-travel through Arrow. As parameters of a statement, they take ten times as long.
+travel through Arrow. As parameters of a statement, the rows take ten times as long.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ from prmcal.db.run_folder import published_path
 from prmcal.errors import DamagedDatabaseError, DatabaseStorageError, LoadError, MissingDatabaseError
 
 _MEMORY, _THREADS = "1GiB", 4
-"""The memory that DuckDB uses in a transaction, however many rows there are. The rest goes to the disk.
-Threads are limited, because each of them needs memory of its own."""
+"""The memory that DuckDB uses in a transaction, for any number of rows. The rest goes to the disk. Threads are limited,
+because each of them needs memory of its own."""
 
 
 class Writer:

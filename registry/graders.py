@@ -58,7 +58,7 @@ class SymbolicGrader(_EachAnswer):
 
 @dataclass(eq=False)
 class ExactGrader(_EachAnswer):
-    """Equal texts, whatever white space is in them."""
+    """Equal texts, apart from white space."""
 
     ignore_case: bool = False
     """If true, capital letters are equal to small ones."""

@@ -193,8 +193,8 @@ def _continuation(solution: Completion, steps: tuple[Step, ...], start: int) -> 
 class RecordedPRM(_Recorded, PRM):
     """Replay the recorded scores of a reward model.
 
-    Scores are found by the text of the prefix, whatever white space is in it. If a text occurs several times, the first
-    score is used.
+    Scores are found by the text of the prefix, apart from white space. If a text occurs several times, the first score
+    is used.
 
     A prefix without a score has the flag `over_long` and is left out of calibration. With outcome rewards, only whole
     solutions have a score, and the bare question has none.

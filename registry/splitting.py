@@ -98,7 +98,7 @@ _ENDS = {BLANK_LINE: BLANK_LINES, "lines": ENDS_OF_LINES, "sentences": re.compil
 
 
 def split_text(text: str, splitting: StepSplitting, thinking: bool, count: Count) -> tuple[Step, ...]:
-    """Split a text into steps, which hold all that was sampled.
+    """Split a text into steps, which together hold all sampled text.
 
     `thinking` is true if the text begins inside a thought, and `count` returns the number of tokens of a text.
     """

@@ -76,7 +76,7 @@ def frontier_chart(
 
     Curves and frontier come from :mod:`prmcal.dashboard.charts.curves`. `strategies` has the columns series, name
     (shown in the tooltip), label (drawn beside the point), cost, accuracy, accuracy_low and accuracy_high. `target` is
-    the selected C. The axes are as long as the data need.
+    the selected C. The axes fit the data.
     """
     point_tables = [adaptive[adaptive["C"] == target], fixed, strategies]
     ends = pd.concat(point_tables)[["accuracy_low", "accuracy_high"]]

@@ -1,4 +1,4 @@
-"""The script that Streamlit runs whenever a page is drawn. What the pages show belongs in `prmcal.dashboard.app`.
+"""The script that Streamlit runs whenever a page is drawn. The content of the pages belongs in `prmcal.dashboard.app`.
 
 Its argument is the output folder of a run.
 """

@@ -1,1 +1,1 @@
-"""The pages: one module for each, with a function ``show(path)``. What several pages show belongs in `shared`."""
+"""The pages: one module for each, with a function ``show(path)``. Common parts of pages belong in `shared`."""

@@ -41,7 +41,7 @@ def mean_over_settings(values: pd.DataFrame, rule: IntervalRule) -> Estimate:
 def means_over_settings(values: pd.DataFrame, key: str, rule: IntervalRule) -> dict[Any, Estimate]:
     """Return :func:`mean_over_settings` of the rows with each value of the column `key`, at once.
 
-    The rule is also one for several means at once.
+    The rule must also work for several means at once.
     """
     sizes = values.groupby([key, *SETTING], sort=False)["value"].transform("size")
     weighted = values.assign(value=values["value"] / sizes)

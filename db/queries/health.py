@@ -27,7 +27,7 @@ from prmcal.db.tables import (
 )
 
 Severity = Literal["misleading", "notable", "fine"]
-"""The weight of a check. After a misleading one, no number of the run is worth a headline."""
+"""The weight of a check. After a misleading finding, no number of the run is shown first."""
 
 MOST_UNREAD = 0.1
 """If more than this share of the answers was not read, numbers mislead."""
@@ -57,7 +57,7 @@ def check_health(connection: sa.Connection) -> list[HealthCheck]:
 
 
 def health(source: Source, *, all_checks: bool = False, **names: Unpack[Names]) -> tuple[HealthCheck, ...]:
-    """Return the findings, the most serious first. With `all_checks`, checks that found nothing to mention come too.
+    """Return the findings, the most serious first. With `all_checks`, checks without a finding are included.
 
     `llm`, `prm` and `dataset` keep only findings about these. Other names are ignored. Findings about an LLM's
     solutions belong to every PRM.

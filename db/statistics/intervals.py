@@ -51,7 +51,7 @@ def bounded_interval(values: Floats, lower: float = 0.0, upper: float = 1.0) -> 
 
     `values`, of shape (n,) or (n, means), has one value for each question, for one mean or for several. Values of a
     linearised ratio may lie slightly outside of the range. The ends have the shape () or (means,), and lie in the
-    range. The interval contains the mean if that lies in the range. It is NaN for less than two values.
+    range. The interval contains the mean if the mean lies in the range. It is NaN for less than two values.
     """
     shape = values.shape[1:]
     if len(values) < 2:
@@ -91,8 +91,8 @@ def _likelihood_end(values: Floats, weights: Floats, critical: Floats) -> Floats
 def _log_distance(gaps: Floats, weights: Floats, critical: Floats) -> Floats:
     """Return the logarithm of the distance from the largest value at which the statistic has the critical value.
 
-    The statistic falls with the distance. Its logarithm is followed by Newton's method, for all means at once. If a
-    step would leave the bracket of the result, the bracket is halved instead.
+    The statistic falls with the distance. Newton's method follows its logarithm, for all means at once. If a step would
+    leave the bracket of the result, the bracket is halved instead.
     """
 
     def summed(terms: Floats) -> Floats:
@@ -167,8 +167,8 @@ def cautious_interval(values: Floats, lower: float, upper: float) -> Ends:
     Where nearly all questions are hopeless, or a calibrator errs badly on one question of fifty, few questions decide
     the mean, and a sample may lack these questions. So each end is the farther one of :func:`skewed_interval` and of
     the interval of empirical likelihood with half an observation at `lower` and at `upper` (see
-    :func:`bounded_interval`). These are the usual bounds of the value of one question. A value may lie beyond. For
-    hundreds of questions that differ, the ends come from :func:`skewed_interval`.
+    :func:`bounded_interval`). These are the usual bounds of the value of one question. A value may lie beyond these
+    bounds. For hundreds of questions that differ, the ends come from :func:`skewed_interval`.
 
     `values`, of shape (n,) or (n, means), has one value for each question. The ends have the shape () or (means,), and
     contain the mean. They differ even if all values are equal. They are NaN for a single value.
@@ -223,9 +223,9 @@ def tail_of_resamples(questions: int, tail: float) -> float:
 def centred_interval(value: float, replicates: Floats, questions: int) -> tuple[float, float]:
     """Return the ends of the 95% interval of a statistic that is not negative and that noise increases.
 
-    The replicates, of shape (replicates,), have the noise twice: from the questions, and from drawing questions. So
-    they tend to lie above the value. Their percentiles are moved by the difference between the value and their mean.
-    The interval contains the value. It is for the statistic's expectation with as many questions (at least 2),
+    The replicates, of shape (replicates,), have the noise twice: from the questions, and from drawing questions. So the
+    replicates tend to lie above the value. Their percentiles are moved by the difference between the value and their
+    mean. The interval contains the value. It is for the statistic's expectation with as many questions (at least 2),
     including the increase.
     """
     low, high = percentile_interval(replicates, questions)

@@ -15,7 +15,7 @@ _ROWS = 10
 
 
 def bars(overview: Overview) -> tuple[Column, ...]:
-    """Return the columns of the first calibrators, and of the uncalibrated scores wherever these are.
+    """Return the columns of the first calibrators, and of the uncalibrated scores at any rank.
 
     A bracket joins calibrators that no test distinguishes.
     """

@@ -59,7 +59,7 @@ class Column:
     group: str = ""
     """Columns of a group are left out together."""
     text: bool = False
-    """True if the column holds free text, which takes the space that is left."""
+    """True if the column holds free text, which takes the remaining space."""
     whole: bool = False
     """True if its values are never cut."""
 

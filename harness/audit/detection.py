@@ -4,9 +4,9 @@ The first is ProcessBench's, the second PRMBench's.
 
 Zheng et al. (2025), "ProcessBench", arXiv:2412.06559: the first step with a score below a threshold counts as the first
 wrong step. F1 is the harmonic mean of two shares: of the wrong solutions whose first wrong step is found, and of the
-right solutions in which no step is taken for wrong.
+right solutions in which no step counts as wrong.
 
-Song et al. (2025), "PRMBench", arXiv:2501.03124: a step with a score of at most 1/2 is taken for wrong. PRMScore is the
+Song et al. (2025), "PRMBench", arXiv:2501.03124: a step with a score of at most 1/2 counts as wrong. PRMScore is the
 mean of the F1 of right steps and the F1 of wrong steps, over the steps of all solutions.
 """
 
@@ -139,8 +139,8 @@ def detection(
     """Return F1 with the threshold 1/2, also of calibrated rewards, and with a threshold tuned on other solutions.
 
     `prefixes` are from `ScoredSolutions`, with the numbers 0, 1, ... as their index. A label is 1 if every step so far
-    is right. `calibrated` are as in `prm_scores`. `levels` are the subsets of the prefixes. With one subset, the halves
-    of its questions take their place.
+    is right. `calibrated` are as in `prm_scores`. `levels` are the subsets of the prefixes. A single subset is divided
+    into halves of its questions.
     """
     steps = _Steps(prefixes)
     wrong = np.isfinite(steps.first_error)

@@ -42,13 +42,13 @@ OUTER, INNER = 5, 4
 _UPPER = 0.975
 _BINS = 10
 _GROUPS = 5_000
-"""A fit reads this many rows at most, which takes a second at most for a million prefixes."""
+"""A fit reads at most this many rows, so it takes at most a second for a million prefixes."""
 LEAST_MIXED = 10
 """Questions with right and wrong solutions without which no AUC is shown."""
 LEAST_INFORMATIVE = 10
 """Informative questions that a verdict on calibrators needs. See ``python -m benchmarks.statistics.audit_coverage``."""
 _UNEVEN = 0.5
-"""The share of the questions that count in effect, below which each question counts the same."""
+"""If the effective share of the questions is below this, each question counts the same."""
 _BOOTSTRAP = Bootstrap(1000, 0)
 
 

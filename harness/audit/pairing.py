@@ -1,7 +1,7 @@
 """Whether solutions answer their own questions, and whether questions repeat, by their texts.
 
 Some public files pair the samples of a batch with the questions of their neighbours. All numbers about such a file are
-meaningless, and no number shows it. In others every question stands twice, which makes intervals too narrow.
+meaningless, and no number shows it. In other files every question occurs twice, which makes intervals too narrow.
 """
 
 import math

@@ -32,7 +32,7 @@ _QUESTIONS = 1000
 
 
 class SavedCalibrator:
-    """A calibrator that an audit has left.
+    """A calibrator that an audit has written.
 
     Parameters
     ----------

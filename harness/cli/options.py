@@ -25,7 +25,7 @@ DEFAULT_RUN = Path("runs/nano")
 
 
 def option(metavar: str, meaning: str, *names: str, **settings: Any) -> Any:
-    """Return an option of a command. Without names, it is called like its parameter."""
+    """Return an option of a command. Without names, it has the name of its parameter."""
     return typer.Option(*names, metavar=metavar, help=meaning, **settings)
 
 
@@ -88,7 +88,7 @@ OnlyRecordsOption = Annotated[
 
 
 def tell(text: str) -> None:
-    """Print a text on standard error. If the terminal was closed, the command goes on to its end."""
+    """Print a text on standard error. If the terminal was closed, the command continues to its end."""
     with suppress(OSError):
         typer.echo(text, err=True)
 
@@ -118,7 +118,7 @@ def load_grid(grid: str, limit: int | None, plugin_files: Sequence[Path] | None)
 
 
 def one_of(option: str, value: str, choices: Sequence[str]) -> None:
-    """Raise a PrmcalError, which names the known values, unless the value of an option is known."""
+    """Raise a PrmcalError with the known values for an unknown value of an option."""
     if value not in choices:
         raise PrmcalError(f"{option} must be one of {', '.join(choices)}. Got '{value}'.")
 

@@ -47,7 +47,7 @@ def plan(
 ) -> None:
     """Show the jobs of a grid and what they cost.
 
-    The costs are samples, tokens and time. What would make cells fail is shown too. No model is loaded and
+    The costs are samples, tokens and time. Problems that would make cells fail are shown too. No model is loaded and
     nothing is downloaded. Each server gets one request.
     """
     spec = options.load_grid(grid, limit, plugin)
@@ -57,8 +57,8 @@ def plan(
 def render_plan(grid: GridSpec, directory: Path | None, only: Only | None = None) -> str:
     """Return the jobs of a grid by kind, their total, and the estimated time.
 
-    Stand-ins take the place of models and data sets that are not on this machine. The artifacts of the folder count as
-    done, and their costs are the basis of the estimate of the time.
+    Stand-ins replace models and data sets that are not on this machine. The artifacts of the folder count as done, and
+    their costs are the basis of the estimate of the time.
 
     Raises a RunError if a run of the grid would refuse the folder.
     """

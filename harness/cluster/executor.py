@@ -161,7 +161,7 @@ class RayExecutor:
 
     @property
     def workers(self) -> int:
-        """The number of workers that there is room for now."""
+        """The number of workers that fit now."""
         room = len(self._slots())
         return max(1, min(room, self._settings.workers or room))
 
@@ -244,7 +244,7 @@ class RayExecutor:
             worker.answer = worker.actor.compute.remote(shard)
 
     def _ready_answers(self, answers: Sequence[Any]) -> list[Any]:
-        """Return all answers that have come. Wait a moment for the first of them."""
+        """Return all new answers. Wait a moment for the first of them."""
         if not answers:
             time.sleep(_SECONDS_BETWEEN_LOOKS)
             return []

@@ -202,7 +202,7 @@ def state_of_node() -> dict[str, str]:
 def slots_of(nodes: Mapping[str, Node], workers: int | None) -> list[Slot]:
     """Return the smallest places of workers: every GPU, or every core if no node has GPUs.
 
-    `workers` is the most workers, spread over the nodes. By default there are as many as there is room for.
+    `workers` is the largest number of workers, spread over the nodes. By default, as many workers as fit.
 
     Raises a ClusterError if there are fewer GPUs than `workers`. Workers do not share GPUs.
     """

@@ -25,8 +25,8 @@ def compared_cells(
     Strategies that need the truth are limits and no rivals, so `cells` has none.
 
     A group contains the cells of one leaderboard and one (LLM, PRM, data set): calibrators on the
-    calibration leaderboard, strategies with their calibrators on the scaling leaderboard. Pairs that were not resampled
-    alike are not compared: cells without some questions, which are too long for the PRM, are resampled otherwise.
+    calibration leaderboard, strategies with their calibrators on the scaling leaderboard. Pairs with different
+    resamples are not compared: for example, cells without some questions, which are too long for the PRM.
     """
     groups: dict[tuple[str, ...], list[PlannedCell]] = defaultdict(list)
     for cell in cells:

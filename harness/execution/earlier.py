@@ -33,7 +33,7 @@ def earlier_texts(
 ) -> dict[ArtifactRef, tuple[ArtifactRef, ...]]:
     """Return the artifacts that have texts of the questions of unfinished shards, by these shards.
 
-    The artifacts are complete and not in the plan. A shard takes over the texts of its own requests only.
+    The artifacts are complete and not in the plan. A shard only takes over texts of its own requests.
     """
     waiting = [shard for shard in unfinished if shard.ref.kind in TEXT_TABLES]
     if not waiting:

@@ -62,7 +62,7 @@ class EndWatch:
     Attributes
     ----------
     ending : Ending or None
-        The signal that ends the run; None as long as it may go on.
+        The signal that ends the run; None while the run may go on.
     """
 
     def __init__(self) -> None:

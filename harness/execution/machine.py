@@ -1,8 +1,8 @@
 """The machine and the seats of its workers: GPUs, hardware, versions of packages, and which shards a worker takes.
 
-The GPUs of a process are fixed when it starts. A shard whose models need more GPUs than a slot has waits until workers
-that find no work can make room for a larger one, and a larger one that finds no work makes room for small ones. So no
-GPU is idle while a shard for it is ready, and small shards come before large ones.
+The GPUs of a process are fixed when it starts. If a shard's models need more GPUs than a slot has, the shard waits
+until idle workers can make room for a larger one. A larger worker without work makes room for small ones. So no GPU is
+idle while a shard for it is ready, and small shards come before large ones.
 """
 
 import os

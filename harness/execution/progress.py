@@ -29,7 +29,7 @@ _WIDTH_OF_LINES = 100
 
 
 class Pace:
-    """Repeat work so seldom that it takes at most a share of the time, so that large runs are not slowed down.
+    """Limit repeated work to a share of the time, so that large runs are not slowed down.
 
     `share` is the share of the time, in (0, 1), and `pause` the shortest pause in seconds.
     """

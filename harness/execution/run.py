@@ -134,7 +134,7 @@ def _compute(
 ) -> Ending | None:
     """Compute the shards of a schedule. Return the signal that ended this early, if any.
 
-    `note` is called with each outcome after it was counted. The events that are `first` come before any other.
+    `note` is called with each outcome after it was counted. The events in `first` come before all others.
     """
     with closing(executor.run(schedule)) as events:  # Closing it ends the workers.
         for event in chain(first, events):

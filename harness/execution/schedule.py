@@ -37,11 +37,11 @@ class Schedule:
 
     Shards that need no model are first, because they complete cells. Then each model is tried out that has not finished
     a shard yet: its first shard and the inputs of this shard come before shards of other models. So a PRM that cannot
-    score is known before all is sampled. If a model fails there, its other shards fail too. Shards for the model that
-    the worker has loaded are next. Then come the other models in the order of the plan, LLMs before PRMs. So each model
-    is loaded as few times as this and the dependencies allow.
+    score is found before all samples are drawn. If a model fails there, its other shards fail too. Shards for the model
+    that the worker has loaded are next. Then come the other models in the order of the plan, LLMs before PRMs. So each
+    model is loaded as few times as this and the dependencies allow.
 
-    To hand out all of n shards takes O(n log n) steps.
+    Handing out all n shards takes O(n log n) steps.
 
     `done` are the finished shards, and `earlier` the artifacts outside the plan whose texts shards take over.
 
@@ -205,7 +205,7 @@ class Schedule:
     def refused(self, problems: Iterable[Obstacle]) -> Iterator[ShardOutcome | Notice]:
         """Yield the outcomes that follow from problems of models that were not tried yet, and of calibrators with PRMs.
 
-        A model that cannot work is given up, before anything is sampled, and so is a fit that is not possible.
+        Models that cannot work and fits that are not possible are given up before anything is sampled.
         """
         for problem in problems:
             lost = "It gives no verdicts" if problem.kind == "grader" else "Its cells fail"

@@ -1,4 +1,4 @@
-"""The jobs: the computation of a shard of each kind. When it is computed belongs in `prmcal.harness.execution`.
+"""The jobs: the computation of a shard of each kind. Scheduling belongs in `prmcal.harness.execution`.
 
 Each kind of job has a class of parameters in ``parameters`` and a function ``compute_KIND(shard, context) -> Output``:
 a pure function from keyed inputs to an artifact. Jobs that measure compute results from artifacts and run no model.

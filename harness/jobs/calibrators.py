@@ -210,8 +210,8 @@ def hidden_states(
 ) -> Iterator[tuple[Ints, HiddenStates]]:
     """Yield the hidden states of some scored prefixes, with the positions of the prefixes in `rows`.
 
-    They come all at once. With `by_question`, computed states come one question at a time: the PRM then reads each
-    question once, and the states of one question are in memory.
+    Stored states come all at once. With `by_question`, computed states come one question at a time: the PRM then reads
+    each question once, and the states of one question are in memory.
     """
     all_rows = np.arange(len(rows))
     if TEXTS not in shard.inputs:

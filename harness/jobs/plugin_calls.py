@@ -29,11 +29,11 @@ def plugin_guard(kind: str, name: str, action: str) -> Iterator[None]:
     Errors of prmcal that a plugin passes on, such as a DataError, stay as they are. A StorageError does not count: it
     would end the whole run.
 
-    A second try is worth its cost after a ModelBrokenError only. LLMs, PRMs and calibrators raise such errors when an
+    Only after a ModelBrokenError, a second try is worth its cost. LLMs, PRMs and calibrators raise such errors when an
     engine, a GPU or memory fails: a RuntimeError, an OSError, an exception of a library. These errors would occur
     again, and are final: a result outside the contract, any other error of prmcal, and what Python raises for mistakes
-    in code or data, such as a TypeError, a ValueError, a KeyError or a ZeroDivisionError. A plugin that knows better
-    raises a ModelBrokenError itself.
+    in code or data, such as a TypeError, a ValueError, a KeyError or a ZeroDivisionError. A plugin can also raise a
+    ModelBrokenError itself.
     """
     try:
         yield

@@ -88,7 +88,7 @@ def graded_trajectories(shard: Shard[Parameters], context: Context) -> GradedTra
 def trajectories_of(table: pd.DataFrame) -> GradedTrajectories:
     """Return the trajectories of a table, without the difficulty of the questions.
 
-    In published data, some questions have fewer trajectories than others. Then each has as many as the fewest.
+    In published data, some questions have fewer trajectories than others. Then all keep the smallest number.
     """
     fewest = int(table.groupby("question_id")["trajectory"].count().min())
     question_ids = np.sort(table["question_id"].unique())

@@ -166,8 +166,8 @@ class Drawing:
     def draw(self, prefixes: Sequence[tuple[Prefix, int | None]]) -> list[tuple[str, list[Completion]]]:
         """Return the request and the completions of each prefix.
 
-        Each has the trajectory that it belongs to, if equal prefixes of other trajectories shall have other texts. If
-        more completions are sampled than kept, those with a boxed answer are kept first.
+        A request has its trajectory if equal prefixes of other trajectories must have other texts. If more completions
+        are sampled than kept, those with a boxed answer are kept first.
         """
         kind, identity = self._shard.ref.kind, self._shard.identity
         requests = [request_key(kind, identity, self._block, *prefix) for prefix in prefixes]

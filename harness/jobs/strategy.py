@@ -88,9 +88,9 @@ def _costs(
 ) -> dict[str, MetricOf]:
     """Return the expected tokens as metrics.
 
-    Which trajectories a strategy draws does not depend on their length, so the means over the pool apply. A question's
-    prompt is read once for all of its samples. The PRM reads the bare question as a part of the trajectories, so it is
-    not counted separately.
+    Strategies draw trajectories independently of their length, so the means over the pool apply. A question's prompt is
+    read once for all of its samples. The PRM reads the bare question as a part of the trajectories, so it is not
+    counted separately.
     """
     per_sample = {"generated_tokens": trajectories.tokens.mean(axis=1)}
     if "score" in shard.inputs:

@@ -149,7 +149,7 @@ def _checked(function: Weighted) -> Weighted:
 
 
 class _AbsoluteSum(Statistic):
-    """A sum of absolute errors. The interval is for as many other questions.
+    """A sum of absolute errors. The interval is for other questions, equally many.
 
     Noise increases it, and both the value and the interval include the noise.
     """

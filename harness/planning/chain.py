@@ -44,7 +44,7 @@ class Chain:
         return self._planned[identity]
 
     def blocks(self, count: int, llm: PlannedPlugin[LLM] | None = None) -> list[range]:
-        """Return follow-ups, or trajectories of an LLM, by their indices, as many together as a shard may have.
+        """Return the indices of follow-ups, or of trajectories of an LLM, in groups of the size of a shard.
 
         If the grid has no number, the LLM decides, except for the first block: its trajectories are measured, and a PRM
         may have to score no others.

@@ -1,4 +1,4 @@
-"""The costs of a plan: samples and tokens as they are assumed, seconds as finished shards had them, the time left."""
+"""The costs of a plan: assumed samples and tokens, seconds from finished shards, and the time left."""
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping
@@ -94,9 +94,8 @@ def seconds_left(
 ) -> float | None:
     """Return the seconds until all shards are finished: all work on all workers, or the longest shard.
 
-    `workers` processes work on the `shards`. A model that is spread over several GPUs keeps as many of them busy.
-    `elapsed` has the seconds since running shards began. Returns None if the time of a shard cannot be estimated yet,
-    or too little is finished.
+    `workers` processes work on the `shards`. A model on several GPUs keeps all of them busy. `elapsed` has the seconds
+    since running shards began. Returns None if the time of a shard cannot be estimated yet, or too little is finished.
     """
     total = longest = 0.0
     for shard in shards:

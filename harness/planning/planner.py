@@ -228,7 +228,7 @@ class _Planner(Chain):
     ) -> Job[parameters.MeasuringParameters]:
         """Plan a job of one shard that runs no model.
 
-        `fields` are the parameters besides the questions and how they are resampled.
+        `fields` are the parameters besides the questions and their resampling.
         """
         data = stage.data
         # The seed depends only on the questions, so that comparisons are paired.

@@ -113,7 +113,7 @@ def existing_plan(folder: RunFolder) -> Plan:
 
 
 def load_plugins_of(folder: RunFolder) -> None:
-    """Load the plugin files of the latest run of a folder. The plan may come from somebody else.
+    """Load the plugin files of the latest run of a folder. The file may come from somebody else.
 
     Raises a RunError if no grid was run in the folder. Raises a PluginError if a file is no longer there, cannot be
     loaded, or was never named on this machine.

@@ -74,8 +74,8 @@ def _table(
 ) -> Table:
     """Return a table with a line for each combination of names and a column for each metric.
 
-    `words` are the name, the title and the caption. Below a value stands the number of the same names in the first of
-    the paper's tables with these `labels` that has it; a number without a PRM holds for every PRM.
+    `words` are the name, the title and the caption. Below a value stands the paper's number for the same names, from
+    its first table with these `labels` that has one. A number without a PRM is for every PRM.
     """
     printed = for_every_prm(pd.concat([reported(table=label) for label in labels]), evidence.names["prm"])
     printed = printed.fillna(dict.fromkeys(NAMED, "")).drop_duplicates(NAMED)

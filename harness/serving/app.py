@@ -150,7 +150,7 @@ def bound_socket(host: str, port: int) -> socket.socket:
 
 
 class _Connection(H11Protocol):
-    """A connection that is closed if no request has come after some time."""
+    """A connection that is closed after some time without a request."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin to wait for a request."""

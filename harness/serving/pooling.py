@@ -27,7 +27,7 @@ class Message(BaseModel):
 
 
 class PoolingBody(BaseModel):
-    """Trajectories to score: `input` or `messages`. A field that would change the reply elsewhere is refused."""
+    """Trajectories to score: `input` or `messages`. Fields that would change the reply of other servers are refused."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -107,7 +107,7 @@ class Form:
         return text_before[text_before.rstrip().rfind("\n") + 1 :], text_after.partition("<step>")[0]
 
     def row(self, place: int, rewards: PrefixRewards, logits: bool) -> dict[str, Any]:
-        """Return what a client reads for a trajectory: a row for each step, or one for the bare question without steps.
+        """Return the rows of a trajectory for a client: one for each step, or one for the bare question.
 
         It has the calibrated probabilities of a wrong and of a right answer, or their logs with `logits`, in the order
         of the PRM's own outputs. A PRM with one output has the probability of a right answer, or its log-odds. The

@@ -1,5 +1,4 @@
 """Writing to folders: the lock, the record and the artifacts of a run, and folders that are replaced as a whole.
 
-What an artifact contains belongs in `prmcal.harness.jobs`. The paths in a run's folder belong in
-`prmcal.db.run_folder`.
+The content of artifacts belongs in `prmcal.harness.jobs`. The paths in a run's folder belong in `prmcal.db.run_folder`.
 """

@@ -55,8 +55,8 @@ class AdaptiveTemperatureScaling(Calibrator):
     -----
     The differences from Xie et al., and the reasons:
 
-    - The loss is the cross-entropy of k successes of n follow-ups. Xie et al. use selective smoothing, which smooths
-      the labels of tokens that the model got wrong. With soft labels, no prefix is simply right or wrong, and the
+    - The loss is the cross-entropy of k successes of n follow-ups. Xie et al. use selective smoothing: they smooth the
+      labels of tokens that the model predicted wrongly. With soft labels, no prefix is simply right or wrong, and the
       labels themselves tell how much to smooth.
     - The block is narrower than the PRM: a projection reduces the width of the states first. The block of Xie et al. is
       as wide as the model (4096, 0.2 billion weights), and they have 52,000 texts to train it. Here there are some

@@ -88,8 +88,8 @@ class Ensemble(HeadCalibrator):
 
     Notes
     -----
-    The random prior networks of the authors' code, which are optional, are left out. BayesianPRM's evaluation tries
-    several values of b2 on the test questions and reports the best; here b2 is fixed before.
+    The optional random prior networks of the authors' code are left out. BayesianPRM's evaluation tries several values
+    of b2 on the test questions and reports the best; here b2 is fixed before.
 
     The spread between heads shrinks with more calibration data, while the success probabilities of prefixes that look
     alike keep their spread. So with ``spread="heads"``, low quantiles are too high, above all for hard prefixes.
@@ -115,7 +115,7 @@ class Ensemble(HeadCalibrator):
     """A number b2 above 0 multiplies each weight by exp(-mu_m / b2), and so prefers heads with low predictions; 0.1 in
     the code of BayesianPRM. None does not. Do not choose it from results on test questions."""
     divergence: plugin.FiniteFromZero = 0.1
-    """The strength that holds the weights near equal ones, from 0."""
+    """The strength of the pull towards equal weights, from 0."""
     epochs: plugin.Count = 10
     """Passes over the calibration prefixes, in both stages."""
     learning_rate: plugin.FinitePositive = 1e-3

@@ -52,7 +52,7 @@ class HeadCalibrator(Calibrator):
     levels = (0.1, 0.5, 0.9)
     any_level = True
     components: int
-    """The largest number of inputs that are made of a state."""
+    """The largest number of inputs from a state."""
 
     @abstractmethod
     def train(self, inputs: Floats, k: Ints, n: Ints, questions: Ints) -> None:

@@ -97,7 +97,7 @@ class Calibrator(Plugin, ABC):
     """True if ``fit`` trains the PRM on each prefix by itself, and not on whole trajectories. Plans then count the
     tokens of every prefix."""
     support: FitSupport = FitSupport()
-    """Where a long fit may keep checkpoints and report its progress. The caller of ``fit`` sets it."""
+    """The folder for checkpoints of a long fit, and the report of its progress. The caller of ``fit`` sets it."""
     levels: tuple[float, ...] = (0.5,)
     """The quantile levels beta of the columns that ``predict`` returns, ascending. ``(0.5,)`` is a point estimate,
     which is used for every level."""

@@ -214,9 +214,9 @@ class SearchStrategy(Strategy):
     """Beam search over steps (section 2 of the paper). A subclass decides the width of the search.
 
     In each round every unfinished prefix gets some continuations, the PRM scores them, and the best prefixes are kept.
-    A prefix is finished if its last step has a final answer, if the LLM ended it with its end token, or if it is as
-    long as it may be. A finished prefix is not continued, and it takes one of the K places. An empty step that ends at
-    a stop string leaves its prefix as it was. The search ends when all kept prefixes are finished, and the best of them
+    A prefix is finished if its last step has a final answer, if the LLM ended it with its end token, or if it has the
+    largest length. A finished prefix is not continued, and it takes one of the K places. An empty step that ends at a
+    stop string leaves its prefix as it was. The search ends when all kept prefixes are finished, and the best of them
     is the answer.
 
     The paper's searches, as in its authors' code, have ``first="full"``, ``rank="calibrated"``, ``finished="pruned"``,

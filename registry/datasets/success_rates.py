@@ -60,7 +60,7 @@ class SuccessRates(Dataset):
     these fields. `first_pass_prefix` and `accuracy`, the fields of the published ``*_mc_accuracy.json``, have the same
     meaning. Optional fields are `follow_ups` (the number of follow-ups) and `trajectory` (or `response_id`), which
     identifies the trajectory of a prefix. Without `trajectory`, each prefix that no other prefix of its question
-    continues is the end of a trajectory, and rows that are left over make more of them, so that every row counts once.
+    continues is the end of a trajectory, and remaining rows make further trajectories, so that every row counts once.
     If records have an `llm` or a `split`, only records of the grid's LLM and of the split are used. Records without
     these fields are for all. The formats of openr (lists and trees) and of Math-Shepherd are read too.
 
@@ -74,7 +74,7 @@ class SuccessRates(Dataset):
     """The file or files (.jsonl, .json or .parquet) for each LLM, by its name in the grid, such as
     ``{Llama-3.2-1B: prm_calibration/math500train/Llama-3.2-1B-Instruct/data.json}``."""
     expected: Count = 500
-    """The number of questions that a plan assumes as long as a file is not on this machine."""
+    """The number of questions that a plan assumes if a file is not on this machine."""
 
     def check_arguments(self) -> None:
         """Raise ValueError if an LLM has no file."""
@@ -161,8 +161,8 @@ def _chains(rows: Sequence[_Row], follow_ups: int) -> list[FollowedUp]:
     """Return the trajectories of one question. A trajectory ends with a prefix that no other prefix continues.
 
     Trajectories that share a prefix get the prefix's rows in turn. If the prefix has one row per trajectory, each
-    trajectory gets its own counts. A trajectory can also be the beginning of another one: its rows are left over, and
-    the longest of them are its end.
+    trajectory gets its own counts. A trajectory can also be the beginning of another one: then rows remain, and the
+    longest remaining prefixes are its ends.
     """
     by_steps: dict[tuple[str, ...], list[_Row]] = defaultdict(list)
     for row in rows:

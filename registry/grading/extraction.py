@@ -70,8 +70,8 @@ def find_answer(text: str, answers: Ways = BOXED, whole: bool = True) -> Answer 
     """Return the final answer of a text, a solution or its beginning, or None if there is none.
 
     The first of the ways in `answers`, the argument of a data set, that finds something decides. In a beginning, which
-    is not `whole`, ``last number`` and ``whole`` find nothing, since another number may follow. What stands inside a
-    thought, between ``<think>`` and ``</think>``, is no answer. A text whose thought has no end has none.
+    is not `whole`, ``last number`` and ``whole`` find nothing, since another number may follow. Text inside a thought,
+    between ``<think>`` and ``</think>``, is ignored. A text whose thought has no end has none.
     """
     text = behind_thought(without_marks(text))[-_MOST_CHARACTERS:]
     for way in ways_of(answers):

@@ -85,7 +85,7 @@ def compare(answer: str, reference: str) -> Comparison:
 
 
 def _compare_ratios(answer: str, reference: str) -> bool | None:
-    """Compare ratios and times of day, None if none is there. What looks like a time can also be a ratio."""
+    """Compare ratios and times of day, None if none is there. A text such as 1:20 can be a time or a ratio."""
     texts = answer.replace(" ", ""), reference.replace(" ", "")
     ratios = [tuple(map(int, text.split(":"))) for text in texts if PATTERNS["ratio"].fullmatch(text)]
     times = [bool(PATTERNS["clock"].fullmatch(text)) for text in texts]

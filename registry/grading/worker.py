@@ -5,7 +5,7 @@ forks a process that does, and replaces the fork when it exceeds its limits. The
 
 - ``equal`` and ``different``;
 - ``over``: the comparison exceeded its limit on processor time or memory;
-- ``failed``: the fork got no processor time, however long the program waited, or was killed each time.
+- ``failed``: the fork got no processor time in all attempts, or was killed each time.
 """
 
 import contextlib
@@ -69,7 +69,7 @@ def _parsed(text: str) -> Any:
 def _same_values(answer: Any, reference: Any) -> bool | None:
     """Compare two expressions at some places by their relative difference. Return None if it cannot be computed.
 
-    math-verify takes all numbers below about 1e-15 for equal.
+    For math-verify, all numbers below about 1e-15 are equal.
     """
     from sympy import Float, I, Integer, Pow, Product, Rational, Sum, log
 

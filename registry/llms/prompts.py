@@ -370,7 +370,7 @@ class ChatLLM(Templated):
         return [list(islice(completions, request.n)) for request in requests]
 
     def identity(self) -> dict[str, Any]:
-        """Return the identity: the weights, wherever they are stored, the prompt and the other arguments."""
+        """Return the identity: the content of the weights, the prompt and the other arguments."""
         identity = super().identity()
         left_out = (*self.suits_machine, "checkpoint", "chat_template", "system_prompt", "few_shot")
         identity["arguments"] = {name: value for name, value in identity["arguments"].items() if name not in left_out}

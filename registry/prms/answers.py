@@ -31,9 +31,9 @@ class ShepherdPRM(TransformersPRM):
 
     With ``markers: turns`` it reads the format of RLHFlow's PRMs (Xiong et al. 2024), such as
     ``RLHFlow/Llama3.1-8B-PRM-Deepseek-Data``: a chat in which each step is a user's turn, and the assistant answers '+'
-    or '-'. The first turn is the question, a space and the first step. The answers to all earlier steps are `plus` in
-    the chat, whatever the model would have answered, as in the training and in the authors' code. The score is read at
-    the beginning of the assistant's last turn. The bare question is a chat with the question as the only turn.
+    or '-'. The first turn is the question, a space and the first step. The answers to all earlier steps are always
+    `plus` in the chat, as in the training and in the authors' code. The score is read at the beginning of the
+    assistant's last turn. The bare question is a chat with the question as the only turn.
 
     Notes
     -----

@@ -80,7 +80,7 @@ class TokenClassifierPRM(TransformersPRM):
             _ = self._good
 
     def identity(self) -> dict[str, Any]:
-        """Return the identity, with a hash of a head in a file, wherever that is."""
+        """Return the identity, with the hash of a head's file instead of its path."""
         identity = super().identity()
         if self._head_file:
             identity["arguments"].pop("head")
@@ -250,8 +250,8 @@ class SequenceClassifierPRM(TokenClassifierPRM):
 
     By default, unlike `token-classifier`, it reads the chat of the question and the solution in the checkpoint's own
     chat template, to the end of the assistant's turn. As in transformers, the score of a prefix is read at its last
-    token, without padding tokens. A reward of a Bradley-Terry model is taken for log-odds. The score orders solutions,
-    and is no probability before it is calibrated.
+    token, without padding tokens. A reward of a Bradley-Terry model counts as log-odds. The score orders solutions, and
+    is no probability before it is calibrated.
     """
 
     auto_class = "AutoModelForSequenceClassification"
@@ -275,7 +275,7 @@ class SequenceClassifierPRM(TokenClassifierPRM):
 
 
 def classifier_on_trunk(prm: TransformersPRM, auto: Any, outputs: int, head: str = "") -> Any:
-    """Load the trunk of a language model into a classifier of transformers with a new linear head, which means nothing.
+    """Load the trunk of a language model into a classifier of transformers with a new, random linear head.
 
     `auto` is the Auto class of the classifier, and `head` is the name of weights in the checkpoint that are left out.
     Raises a PluginFailedError if the trunk cannot be loaded, or transformers has no such classifier of its type.

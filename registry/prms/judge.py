@@ -40,9 +40,9 @@ _DECISIVE = (
 """The arguments that decide the scores of a judge on a server."""
 
 _LENGTH_REFUSED = re.compile(r"context[ _](length|size|window)", re.IGNORECASE)
-"""The words of vLLM, SGLang, llama.cpp and OpenAI about a text that is too long."""
+"""The words with which vLLM, SGLang, llama.cpp and OpenAI refuse a text that is too long."""
 _LEAST = 1e-9
-"""The least probability that is left for an answer that a server does not name."""
+"""The smallest probability of an answer that a server does not name."""
 
 
 @dataclass(eq=False)

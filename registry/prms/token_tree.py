@@ -73,7 +73,7 @@ def build_token_tree(sequences: Sequence[Sequence[int]]) -> TokenTree:
 
 
 def subtree(tree: TokenTree, sequences: Ints) -> tuple[Ints, TokenTree]:
-    """Return the part of a tree that some of its sequences need, which are given by their numbers.
+    """Return the part of a tree that some of its sequences need, given by their numbers.
 
     The array has the nodes of the part in the whole tree, ascending, of shape (nodes of the part,), int64. `leaves[i]`
     of the part belongs to the sequence `sequences[i]`.

@@ -1,4 +1,4 @@
-"""The base of PRMs whose score is read at the last token of a prefix, wherever the model runs."""
+"""The base of PRMs whose score is read at the last token of a prefix, on any engine."""
 
 from __future__ import annotations
 

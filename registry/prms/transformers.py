@@ -102,7 +102,7 @@ class TransformersPRM(TokenPRM):
         check_checkpoint(self.checkpoint)
 
     def identity(self) -> dict[str, Any]:
-        """Return the identity: the weights, wherever they are stored, the marker and the longest input."""
+        """Return the identity: the content of the weights, the marker and the longest input."""
         identity = super().identity()
         left_out = (*self.suits_machine, "checkpoint")
         identity["arguments"] = {name: value for name, value in identity["arguments"].items() if name not in left_out}

@@ -215,7 +215,7 @@ class FileFields:
         return label
 
     def _labels(self) -> Labels:
-        """Return how the labels are meant, by all of their values. Raises a DataError if they can be no labels."""
+        """Return the meaning of the labels, from all of their values. Raises a DataError if they can be no labels."""
         if self.label is None:
             return Labels("outcome")
         values, scores = self._column(self.label), self._column(self.score)

@@ -75,8 +75,8 @@ def scale_of(
 ) -> Scale:
     """Return the scale of the scores of a field.
 
-    What numbers cannot be is not taken for them: log-odds are not all positive, nor integers. `written` has the scores
-    as the file writes them. Raises a DataError with the options that decide if the scores can be several things.
+    Impossible scales are excluded: log-odds are not all positive, nor integers. `written` has the scores as the file
+    writes them. Raises a DataError with the options that decide if the scores can be several things.
     """
     if scale_name and (ends := GRADES.fullmatch(scale_name)):
         low, high = sorted(map(float, ends.groups()))

@@ -113,7 +113,7 @@ def leaves(values: Iterable[Any]) -> Iterator[Any]:
 
 @dataclass(frozen=True)
 class Labels:
-    """How the labels of a file are meant."""
+    """The meaning of the labels of a file."""
 
     kind: Literal["outcome", "signs", "first error", "steps", "rates"]
     """Whether a solution is right, as a share or as 1 and -1; the first wrong step; which steps are right; or the
@@ -121,7 +121,7 @@ class Labels:
     base: int = 0
     """For first wrong steps: the number of the first step. For labels of steps: the label of a wrong step."""
     unmarked: bool = False
-    """Whether a missing first wrong step means that no step is wrong."""
+    """True if a missing first wrong step means that no step is wrong."""
     is_shown: bool = True
     """Whether the labels show from which number first wrong steps are counted."""
 

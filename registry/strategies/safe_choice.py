@@ -32,7 +32,7 @@ _RESAMPLES, _ROUNDING = 1000, 1e-9
 _UNSEEN = 0.5
 """The weight of a question that loses everything: a sample may lack such questions by chance."""
 _LEAST_LOSS = 0.002
-"""A difference of accuracies that no cost is worth."""
+"""A difference of accuracies that counts as none."""
 
 
 def studentised(values: Floats) -> Floats:
@@ -161,11 +161,11 @@ class SafeChoice(PoolStrategy):
     The rules are best-of-n, both votes and ``learned stopping``, in all variants of their curves. All calibration
     questions test the rules. What learns is tested on the half of the questions that it has not learned from. With
     probability 1 - `delta`, the accuracy on new questions is not below one sample, nor more than `loss` below any fixed
-    n of equal cost. If no rule passes, it draws one sample, which keeps the promise by itself. The promise holds for
-    any LLM and PRM if new questions come from the same source as the calibration questions. It holds for at most as
-    many samples as these have trajectories. It is proved for many questions only, by the central limit theorem. With 50
-    to 500 questions, how often it is broken was measured: see ``python -m benchmarks.statistics.safe_choice``. Of
-    variants that pass, it takes the cheapest that is hardly less accurate than the best.
+    n of equal cost. If no rule passes, one sample is drawn, which keeps the promise. The promise holds for any LLM and
+    PRM if new questions come from the same source as the calibration questions. It holds for at most as many samples as
+    these have trajectories. It is proved for many questions only, by the central limit theorem. With 50 to 500
+    questions, how often it is broken was measured: see ``python -m benchmarks.statistics.safe_choice``. Among passing
+    variants, the cheapest that is hardly less accurate than the best is used.
     """
 
     citation = "Angelopoulos et al. (2021), arXiv:2110.01052"

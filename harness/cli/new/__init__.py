@@ -24,7 +24,7 @@ def new(
 ) -> None:
     """Begin a plugin: write a class that passes the checks, and its test.
 
-    What is to be filled in is marked in the file.
+    The file marks the places to fill in.
     """
     one_of("KIND", kind, list(_KINDS))
     if not _NAME.fullmatch(name):
