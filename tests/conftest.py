@@ -126,10 +126,6 @@ def prmcal() -> Prmcal:
     """
 
     def run(*arguments: object, folder: Path | None = None, **variables: str) -> subprocess.CompletedProcess[str]:
-        env, where = environment() | variables, folder or Path.cwd()
-        if "HF_HOME" in variables:  # The library of the hub reads it when it is imported.
-            line = command(*arguments)
-            return subprocess.run(line, env=env, cwd=where, capture_output=True, text=True, check=False)
-        return forked.run_command(list(map(str, arguments)), env, where)
+        return forked.run_command(list(map(str, arguments)), environment() | variables, folder or Path.cwd())
 
     return run

@@ -34,6 +34,11 @@ IMPORTED = [
         "prmcal.db.catalog",
         "prmcal.db.writer",
         "prmcal.harness.execution.run",
+        "duckdb_sqlalchemy",
+        "pyarrow.dataset",
+        "pandas.core.methods.to_dict",
+        "prmcal.registry.calibrators.reward",
+        "prmcal.registry.metrics.coverage",
         "prmcal.harness.site",
     ),
     *(f"prmcal.harness.cli.{name}" for name in ("plan", "run", "leaderboard", "check")),
@@ -89,15 +94,23 @@ def fork_workers() -> None:
         module.multiprocessing = SimpleNamespace(get_context=lambda method: _CONTEXT)  # type: ignore[attr-defined]
 
 
+def begun_command(
+    arguments: list[str], environment: Mapping[str, str], folder: Path, streams: Path, code: str = ""
+) -> process.BaseProcess:
+    """Start ``prmcal``, or a script, in a folder. It writes its streams to the files ``out`` and ``errors``."""
+    given = (code, arguments, dict(environment), str(folder), str(streams / "out"), str(streams / "errors"))
+    command: process.BaseProcess = _CONTEXT.Process(target=_run, args=given)
+    command.start()
+    return command
+
+
 def run_command(
     arguments: list[str], environment: Mapping[str, str], folder: Path, code: str = ""
 ) -> subprocess.CompletedProcess[str]:
     """Run ``prmcal``, or a script, in a folder and return its exit code and both streams."""
     with tempfile.TemporaryDirectory() as streams:
         out, errors = Path(streams) / "out", Path(streams) / "errors"
-        given = (code, arguments, dict(environment), str(folder), str(out), str(errors))
-        command = _CONTEXT.Process(target=_run, args=given)
-        command.start()
+        command = begun_command(arguments, environment, folder, Path(streams), code)
         command.join(SECONDS)
         if command.exitcode is None:
             command.kill()
@@ -132,10 +145,19 @@ def _begin(
 ) -> None:
     signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
     _use(_server._forkserver_address)
+    _enter(environment, folder)
+    target(*args)
+
+
+def _enter(environment: Mapping[str, str], folder: str) -> None:
+    """Be where a process with this environment begins, and import from where it would."""
     os.environ.clear()
     os.environ.update(environment)
     os.chdir(folder)
-    target(*args)
+    paths = filter(None, environment.get("PYTHONPATH", "").split(os.pathsep))
+    sys.path += [path for path in paths if path not in sys.path]
+    if "HF_HOME" in environment and (hub := sys.modules.get("huggingface_hub.constants")):
+        vars(hub)["HF_HUB_CACHE"] = str(Path(environment["HF_HOME"], "hub"))  # It was read at the import.
 
 
 def _run(
@@ -144,9 +166,8 @@ def _run(
     for stream, path in enumerate((os.devnull, out, errors)):
         mode = os.O_RDONLY if stream == 0 else os.O_WRONLY | os.O_CREAT
         os.dup2(os.open(path, mode), stream)
-    os.environ.clear()
-    os.environ.update(environment)
-    os.chdir(folder)
+    _enter(environment, folder)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # A shell has those in the background ignore it.
     fork_workers()
     process._parent_process = None  # type: ignore[attr-defined]  # To plugins, it is no worker.
     sys.argv = ["prmcal", *arguments]

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import re
-import subprocess
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import prmcal
-from tests.conftest import PLUGINS, command, environment
+from tests.conftest import PLUGINS, environment
+from tests.forked import begun_command
 from tests.shared import made_once
 
 CELL = "calibration/nano-weak/nano-prm/quantiles/nano-math"
@@ -66,26 +68,25 @@ def shared_run(factory: pytest.TempPathFactory) -> Path:
 
 
 @contextmanager
-def served(folder: Path, *options: object) -> Iterator[tuple[str, subprocess.Popen[str]]]:
-    """Start ``prmcal serve`` on a free port. Yield its address and its process once it is ready."""
+def served(folder: Path, *options: object) -> Iterator[tuple[str, BaseProcess, str]]:
+    """Start ``prmcal serve`` on a free port. Yield its address, its process and what it said once it is ready."""
     import httpx2
 
-    with subprocess.Popen(
-        command("serve", folder, "--port", 0, *options),
-        env=environment(),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    ) as process:
+    with tempfile.TemporaryDirectory() as streams:
+        arguments = ["serve", folder, "--port", 0, *options]
+        process = begun_command(list(map(str, arguments)), environment(), Path.cwd(), Path(streams))
         try:
-            assert process.stdout is not None
-            first = process.stdout.readline()
-            found = re.search(r"at (http://\S+)\. ", first)
-            assert found, first + process.stdout.read()
-            address = found.group(1)
             end = time.monotonic() + SECONDS
-            while httpx2.get(f"{address}/health").status_code != 200 and time.monotonic() < end:
+            while not (found := re.search(r"at (http://\S+)\. ", said := words_in(Path(streams)))):
+                assert process.exitcode is None and time.monotonic() < end, said
                 time.sleep(0.05)
-            yield address, process
+            while httpx2.get(f"{found.group(1)}/health").status_code != 200 and time.monotonic() < end:
+                time.sleep(0.05)
+            yield found.group(1), process, words_in(Path(streams))
         finally:
             process.kill()
+
+
+def words_in(streams: Path) -> str:
+    """What a command wrote to both streams."""
+    return "".join(file.read_text() for file in sorted(streams.iterdir()))

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.interpolate import CubicSpline
 from sklearn.isotonic import IsotonicRegression
@@ -97,6 +97,7 @@ def test_one_reward_gets_the_pooled_success_rate(k: list[int], reward: float) ->
     np.testing.assert_allclose(fitted.predict(np.array([0.0, reward, 1.0])), sum(k) / n.sum(), atol=1e-9)
 
 
+@settings(max_examples=20)
 @given(ROWS)
 def test_venn_abers_is_isotonic_regression_with_one_more_outcome(rows: list[tuple[int, int, float]]) -> None:
     reward, n = np.array([row[0] for row in rows]) / 12, np.array([row[1] for row in rows])

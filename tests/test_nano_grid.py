@@ -15,7 +15,8 @@ import pytest
 import yaml
 
 from prmcal.harness.cli.leaderboard import render_leaderboard
-from tests.conftest import ROOT, command, environment_with_example
+from tests.conftest import ROOT, environment_with_example
+from tests.forked import run_command
 
 CALIBRATORS = ["uncalibrated", "ats", "isotonic", "quantile-lora", "spline"]
 STRATEGIES = ["pass@1", "majority vote", "best-of-n", "best-of-n + IAS", "oracle IAS"]
@@ -32,7 +33,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Run:
     data = yaml.safe_load((ROOT / "grids" / "nano.yaml").read_text())
     data["llms"] = data["llms"][1:2]
     data["prms"] = data["prms"][:1]
-    quick = {name: {"name": name, "arguments": {"epochs": 2}} for name in ("ats", "quantile-lora")}
+    quick = {name: {"name": name, "arguments": {"epochs": 1}} for name in ("ats", "quantile-lora")}
     data["calibrators"] = [quick.get(name, name) for name in CALIBRATORS]
     small = {
         "arguments": {"width": 2, "expansions": 2},
@@ -46,17 +47,13 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Run:
     data["scaling"]["samples"] = SAMPLES
     path = folder / "grid.yaml"
     path.write_text(yaml.safe_dump(data))
-    done = run(path, folder / "out", env)
+    done = run_command(list(map(str, arguments(path, folder / "out"))), env, ROOT)
     assert done.returncode == 0, done.stderr
     return path, folder / "out", env
 
 
-def arguments(path: Path, out: Path) -> list[str]:
-    return command("run", path, "--out", out, "--workers", 1, "--limit", QUESTIONS)
-
-
-def run(path: Path, out: Path, env: dict[str, str]) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(arguments(path, out), env=env, cwd=ROOT, capture_output=True, text=True, timeout=900)
+def arguments(path: Path, out: Path) -> list[object]:
+    return ["run", path, "--out", out, "--workers", 1, "--limit", QUESTIONS]
 
 
 def rows(finished: Run, table: str) -> list[dict[str, Any]]:
@@ -95,7 +92,7 @@ def test_a_second_run_is_quick_and_loads_no_model(finished: Run) -> None:
     code += "try: main()\nexcept SystemExit as end: assert not end.code\n"
     code += "assert 'torch' not in sys.modules"
     again = subprocess.run(
-        [sys.executable, "-c", code, *arguments(path, out)[3:]],
+        [sys.executable, "-c", code, *map(str, arguments(path, out))],
         env=env,
         cwd=ROOT,
         capture_output=True,

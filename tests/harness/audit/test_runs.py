@@ -15,10 +15,11 @@ from prmcal.harness.audit.audit import audit
 from prmcal.registry.reading.fields import Fields
 from tests.conftest import PLUGINS, Prmcal
 from tests.harness.audit import files
+from tests.one_process import run_here
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory, prmcal: Prmcal) -> Path:
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a run with two LLMs."""
     folder = tmp_path_factory.mktemp("run")
     grid = yaml.safe_load((PLUGINS / "synthetic.yaml").read_text()) | {
@@ -27,14 +28,13 @@ def run(tmp_path_factory: pytest.TempPathFactory, prmcal: Prmcal) -> Path:
             for name, skill in (("weak", 0.6), ("strong", 0.85))
         ],
         "calibrators": ["uncalibrated", "temperature"],
+        "calibration": {"name": "synthetic-questions", "questions": 10, "trajectories": 2, "follow_ups": 2},
         "datasets": [{"name": "synthetic-questions", "questions": 12}],
         "measurement": {"measured": 2, "follow_ups": 4, "replicates": 100},
         "scaling": {"samples": 4, "targets": [0.9], "levels": [0.5]},
     }
     (folder / "grid.yaml").write_text(yaml.safe_dump(grid))
-    plugins = PLUGINS / "synthetic.py"
-    done = prmcal("run", folder / "grid.yaml", "--out", folder / "out", "--plugin", plugins, "--quiet")
-    assert done.returncode == 0, done.stderr
+    assert run_here(folder / "grid.yaml", folder / "out").failed_cells == 0
     return folder / "out"
 
 

@@ -22,17 +22,10 @@ from tests.harness.audit import files
 
 @pytest.mark.parametrize("name", ["uncalibrated", *CALIBRATORS])
 @pytest.mark.parametrize("scale", ["probability", "logit"])
-def test_it_gives_the_same_rewards(name: str, scale: ScaleName, tmp_path: Path) -> None:
-    rows = Rows(audit_of_files(tmp_path).prefixes)
+def test_it_gives_the_same_rewards(name: str, scale: ScaleName, tmp_path: Path, audited: Audit) -> None:
+    rows = Rows(audited.prefixes)
     calibrator = fit_calibrator(name, rows)
-    save(
-        tmp_path,
-        calibrator,
-        Scale(scale),
-        audit_of_files(tmp_path).scored.of_questions,
-        "scores",
-        ["a.jsonl"],
-    )
+    save(tmp_path, calibrator, Scale(scale), audited.scored.of_questions, "scores", ["a.jsonl"])
     loaded = load_calibrator(tmp_path)
     assert (loaded.name, loaded.scale, loaded.field, loaded.files) == (name, scale, "scores", ("a.jsonl",))
     scores = rows.reward if scale == "probability" else rows.logit
@@ -42,14 +35,19 @@ def test_it_gives_the_same_rewards(name: str, scale: ScaleName, tmp_path: Path) 
     assert np.isnan(loaded.predict(np.nan))
 
 
-def audit_of_files(folder: Path) -> Audit:
+def written(folder: Path) -> Path:
     path = folder / "scored.jsonl"
     path.write_text("\n".join(map(json.dumps, files.lists_of_steps())))
-    return audit(path)
+    return path
 
 
-def test_it_loads_no_large_package(tmp_path: Path) -> None:
-    audit_of_files(tmp_path).save(tmp_path / "out")
+@pytest.fixture(scope="module")
+def audited(tmp_path_factory: pytest.TempPathFactory) -> Audit:
+    return audit(written(tmp_path_factory.mktemp("audited")))
+
+
+def test_it_loads_no_large_package(tmp_path: Path, audited: Audit) -> None:
+    audited.save(tmp_path / "out")
     code = (
         "import sys, prmcal; prmcal.load_calibrator(sys.argv[1]).predict([0.2, 0.9]);"
         "heavy = {'torch', 'pandas', 'sklearn', 'pyarrow', 'duckdb'} & set(sys.modules);"
@@ -58,10 +56,10 @@ def test_it_loads_no_large_package(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-c", code, str(tmp_path / "out")], check=True)
 
 
-def test_what_is_no_calibrator_is_refused(tmp_path: Path) -> None:
+def test_what_is_no_calibrator_is_refused(tmp_path: Path, audited: Audit) -> None:
     with pytest.raises(DataError, match=r"There is no calibrator in .*prmcal audit FILE --out DIR"):
         load_calibrator(tmp_path)
-    audit_of_files(tmp_path).save(tmp_path)
+    audited.save(tmp_path)
     with pytest.raises(ValueError, match="a probability must be in"):
         load_calibrator(tmp_path).predict([3.0])
 
@@ -78,7 +76,7 @@ def test_a_calibrator_of_another_version_says_what_to_do(written: int, message: 
 
 
 def test_the_command_says_how_it_read_the_file_and_leaves_a_calibrator(tmp_path: Path, prmcal: Prmcal) -> None:
-    audit_of_files(tmp_path)
+    written(tmp_path)
     shown = prmcal("audit", "scored.jsonl", "--out", "out", folder=tmp_path, COLUMNS="80").stdout
     lines = shown.splitlines()
     assert len(lines) <= 27  # 25 of the verdict, and where it was written
@@ -106,8 +104,8 @@ def test_the_command_says_how_it_read_the_file_and_leaves_a_calibrator(tmp_path:
     assert wrong.stderr.startswith("prmcal: error: scored.jsonl has no field 'rewards'.")
 
 
-def test_an_alarm_says_that_questions_are_not_like_those_of_an_earlier_audit(tmp_path: Path) -> None:
-    audit_of_files(tmp_path).save(tmp_path / "out")
+def test_an_alarm_says_that_questions_are_not_like_those_of_an_earlier_audit(tmp_path: Path, audited: Audit) -> None:
+    audited.save(tmp_path / "out")
     same, other = (tmp_path / name for name in ("same.jsonl", "other.jsonl"))
     for path, shift in ((same, 0.8), (other, 6.0)):
         rows = [{**each, "correct": each["right"]} for each in files.solutions(seed=1, shift=shift)]

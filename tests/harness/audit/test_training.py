@@ -22,7 +22,7 @@ from prmcal.registry.nano.problems import MODULUS, generate_split, render_step
 from prmcal.registry.plugins import prms
 from prmcal.registry.reading.fields import Fields
 from tests.conftest import Prmcal
-from tests.harness.merging.nano_run import nano_run
+from tests.served_run import shared_run
 
 # Its states know of wrong steps, unlike those of the policies. It reads other texts as a PRM.
 MODEL = "nano:shepherd"
@@ -106,7 +106,7 @@ def written(tmp_path: Path) -> Callable[..., Path]:
 def test_a_run_becomes_a_prm_with_the_scores_of_its_fit(
     tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, prmcal: Prmcal
 ) -> None:
-    run, folder = nano_run(tmp_path_factory), tmp_path / "trained"
+    run, folder = shared_run(tmp_path_factory), tmp_path / "trained"
     done = prmcal("train-prm", run, "--model", MODEL, "--out", folder)
     assert done.returncode == 0, done.stderr
     assert "12 questions, 24 solutions" in done.stdout
@@ -212,7 +212,7 @@ def test_a_prefix_that_is_too_long_has_no_score(written: Callable[..., Path]) ->
     [
         (lambda each: [{"question": each["question"], "reasoning_steps": []}], "has no labels"),
         (lambda each: [{**as_outcomes(each)[0], "steps": [[""], [""], [""], [""]]}], "has no texts of steps"),
-        (lambda each: as_outcomes(each) if each["question"] < "C" else [], "It takes 10"),
+        (lambda each: as_outcomes(each) if each["question"] < "C" else [], "A fit needs 10"),
     ],
 )
 def test_what_it_cannot_learn_from_is_named(

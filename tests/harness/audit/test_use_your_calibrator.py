@@ -28,15 +28,22 @@ def as_logits(records: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     return [{**each, "scores": [[math.log(p / (1 - p)) for p in own] for own in each["scores"]]} for each in records]
 
 
-@pytest.fixture(params=["probability", "logit"])
-def page(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """All names that the code of the page makes, in the folder with a calibrator of each scale."""
-    records = files.lists_of_steps()
+@pytest.fixture(scope="module", params=["probability", "logit"])
+def audited(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
+    """A scale, and a folder with a file of scores and a calibrator of this scale."""
+    folder, records = tmp_path_factory.mktemp("audited"), files.lists_of_steps()
     records = records if request.param == "probability" else as_logits(records)
-    file = tmp_path / "scored.jsonl"
+    file = folder / "scored.jsonl"
     file.write_text("\n".join(map(json.dumps, records)))
-    audit(file).save(tmp_path / "audit")
-    monkeypatch.chdir(tmp_path)
+    audit(file).save(folder / "audit")
+    return request.param, folder
+
+
+@pytest.fixture
+def page(audited: tuple[str, Path], monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """All names that the code of the page makes, in the folder with a calibrator of each scale."""
+    scale, folder = audited
+    monkeypatch.chdir(folder)
     monkeypatch.setitem(sys.modules, "sal", ModuleType("sal"))
     monkeypatch.setitem(sys.modules, "sal.models", ModuleType("sal.models"))
     monkeypatch.setitem(sys.modules, "sal.models.reward_models", module("reward_models", PRM, load_prm))
@@ -47,7 +54,7 @@ def page(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mon
     assert len(blocks) == 5
     for block in blocks:
         exec(block, names)
-    assert names["calibrator"].scale == request.param
+    assert names["calibrator"].scale == scale
     return names
 
 

@@ -64,8 +64,9 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
             {"name": "synthetic-questions", "questions": 40},
             {"name": "long", "plugin": "synthetic-questions", "arguments": {"longest": 12}, "questions": 5},
         ],
+        "calibration": {"name": "synthetic-questions", "questions": 20, "trajectories": 2, "follow_ups": 4},
         "scaling": {"samples": 16, "targets": [0.9], "levels": [0.1]},
-        "measurement": {"measured": 4, "follow_ups": 8, "replicates": 1000},
+        "measurement": {"measured": 2, "follow_ups": 4, "replicates": 400},
         "shards": {"questions": 40, "trajectories": 16},
     }
     path, out = folder / "grid.yaml", folder / "out"

@@ -74,13 +74,6 @@ def test_a_run_with_its_workers_and_its_leaderboard(folder: Path) -> None:
     assert imported(folder) == []
 
 
-@pytest.mark.parametrize("arguments", [("plan", "nano"), ("list",)])
-def test_other_commands(folder: Path, arguments: tuple[str, ...]) -> None:
-    done = prmcal_in(folder, *arguments)
-    assert done.returncode == 0, done.stderr
-    assert imported(folder) == []
-
-
 def test_the_dashboards_server(folder: Path, port: int) -> None:
     pytest.importorskip("streamlit", reason="the extra 'dashboard' is not installed")
     command = [str(PROGRAM), "dashboard", "out", "--port", str(port), "--headless"]

@@ -10,6 +10,7 @@ import yaml
 
 from prmcal.db.metrics import cell_id
 from tests.conftest import PLUGINS, Prmcal
+from tests.one_process import run_here
 
 PLUGIN = """
 import json
@@ -37,7 +38,7 @@ CELL = "calibration/weak/verifier/{}/synthetic-questions"
 
 
 @pytest.fixture(scope="module")
-def finished(tmp_path_factory: pytest.TempPathFactory, prmcal: Prmcal) -> Path:
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("export")
     (folder / "plugin.py").write_text(PLUGIN)
     grid = yaml.safe_load((PLUGINS / "synthetic.yaml").read_text()) | {
@@ -49,9 +50,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory, prmcal: Prmcal) -> Path:
         "strategies": ["pass@1"],
     }
     (folder / "grid.yaml").write_text(yaml.safe_dump(grid))
-    plugins = ["--plugin", PLUGINS / "synthetic.py", "--plugin", folder / "plugin.py"]
-    done = prmcal("run", folder / "grid.yaml", "--out", folder / "out", *plugins)
-    assert done.returncode == 0, done.stderr
+    assert run_here(folder / "grid.yaml", folder / "out", folder / "plugin.py").failed_cells == 0
     return folder / "out"
 
 

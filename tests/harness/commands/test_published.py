@@ -40,6 +40,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory, prmcal: Prmcal) -> Path:
         "datasets": [{"name": "synthetic-questions", "questions": 6}],
         "measurement": {"measured": 2, "follow_ups": 4, "replicates": 100},
         "scaling": {"samples": 4},
+        "strategies": ["pass@1"],
         "shards": {"questions": 3, "trajectories": 2},
     }
     (folder / "grid.yaml").write_text(yaml.safe_dump(data))

@@ -17,18 +17,24 @@ SYNTHETIC = PLUGINS / "synthetic.py"
 def grid(folder: Path, **changes: Any) -> Path:
     """A small synthetic grid, with some keys changed."""
     data = yaml.safe_load((PLUGINS / "synthetic.yaml").read_text())
+    few = {"name": "synthetic-questions", "questions": 8}
     data |= {
         "llms": data["llms"][:1],
         "calibrators": ["uncalibrated", "isotonic"],
-        "datasets": [{"name": "synthetic-questions", "questions": 40}],
+        "datasets": [few],
+        "calibration": {**few, "trajectories": 2, "follow_ups": 2},
+        "measurement": {"measured": 2, "follow_ups": 2, "replicates": 100},
+        "scaling": {"samples": 4, "targets": [0.9], "levels": [0.1]},
+        "shards": {"questions": 4, "trajectories": 4},
     }
     path = folder / "grid.yaml"
     path.write_text(yaml.safe_dump(data | changes))
     return path
 
 
-def run_arguments(path: Path, out: Path, workers: int = 1) -> list[object]:
-    return ["run", path, "--out", out, "--workers", workers, "--plugin", SYNTHETIC]
+def run_arguments(path: Path, out: Path, workers: int = 1, quiet: bool = True) -> list[object]:
+    """The command that runs a grid. What it found is printed only if it is not quiet, since that takes long."""
+    return ["run", path, "--out", out, "--workers", workers, *["--quiet"] * quiet, "--plugin", SYNTHETIC]
 
 
 def exported(out: Path) -> str:

@@ -65,8 +65,8 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, dict[s
         path = grid(
             folder,
             prms=[{"name": "verifier", "plugin": "synthetic-prm", **own}],
-            datasets=[{"name": "synthetic-questions", "questions": 16}],
-            calibration=CALIBRATION | {"trajectories": 2},
+            datasets=[{"name": "synthetic-questions", "questions": 10}],
+            calibration=CALIBRATION | {"questions": 10, "trajectories": 2},
             measurement=MEASUREMENT | {"measured": 2},
             scaling={"samples": 8, "targets": [0.9]},
             strategies=[

@@ -11,80 +11,12 @@ from prmcal.harness.cli.leaderboard import render_leaderboard
 from tests.conftest import Prmcal
 from tests.harness.execution.synthetic_grid import grid, run_arguments
 
-FEW_QUESTIONS = {"name": "synthetic-questions", "questions": 4}
+FEW_QUESTIONS = {"name": "synthetic-questions", "questions": 8}
 
 
 def small_grid(folder: Path, **changes: Any) -> Path:
-    """A grid that takes seconds."""
-    small = {
-        "datasets": [FEW_QUESTIONS],
-        "calibration": {**FEW_QUESTIONS, "trajectories": 2, "follow_ups": 2},
-        "measurement": {"measured": 2, "follow_ups": 2, "replicates": 100},
-        "scaling": {"samples": 2},
-        "strategies": ["pass@1"],
-    }
-    return grid(folder, **{**small, **changes})
-
-
-def test_broken_prms_fail_their_cells_only(tmp_path: Path, prmcal: Prmcal) -> None:
-    messages = {
-        "raises": "The prm 'raises' failed to score: RuntimeError: out of luck",
-        "NaN": "The prm 'NaN' failed to score: it returned NaN for a prefix",
-        "above-1": "The prm 'above-1' failed to score: it returned the reward [1.5], outside [0, 1]",
-        "wrong-shape": "The prm 'wrong-shape' failed to score: it returned",
-    }
-    bad = [
-        {"name": flaw, "plugin": "synthetic-prm", "arguments": {"flaw": flaw.replace("-", " ")}} for flaw in messages
-    ]
-    prms, strategies = [{"name": "good", "plugin": "synthetic-prm"}, *bad], ["pass@1", "best-of-n"]
-    path = small_grid(tmp_path, prms=prms, calibrators=["uncalibrated"], strategies=strategies)
-    done = prmcal(*run_arguments(path, tmp_path / "out"))
-    said = " ".join(done.stderr.split())
-    assert done.returncode == ExitCode.FAILED_CELLS
-    assert "Traceback" not in done.stderr
-    rows = json.loads(render_leaderboard(tmp_path / "out", "calibration", "json"))
-    assert {row["prm"]: row["status"] for row in rows} == {"good": "done"} | dict.fromkeys(messages, "failed")
-    assert all(row["brier"] is not None for row in rows if row["prm"] == "good")
-    scaling = [row["prm"] for row in json.loads(render_leaderboard(tmp_path / "out", "scaling", "json"))]
-    for prm, message in messages.items():
-        (reason,) = {row["reason"] for row in rows if row["prm"] == prm}
-        assert reason.startswith(message)
-        cells = sum(row["prm"] == prm for row in rows) + scaling.count(prm)
-        assert f"prmcal: error: {cells} cells failed: {reason}" in said
-    assert said.count("prmcal: error:") == len(messages)
-    advice = f"What to do: The traceback is in {tmp_path / 'out' / 'run.log'}. Correct the plugin"
-    assert "".join(advice.split()) in "".join(said.split())  # A path that is longer than a line is broken.
-    log = (tmp_path / "out" / "run.log").read_text()
-    assert "RuntimeError: out of luck" in log
-    assert "Traceback (most recent call last)" in log
-    assert len(done.stderr.splitlines()) < 60
-
-
-def test_broken_calibrators_fail_their_cells_only(tmp_path: Path, prmcal: Prmcal) -> None:
-    messages = {
-        "raises": "The calibrator 'raises' failed to fit: ZeroDivisionError: no slope",
-        "NaN": "The calibrator 'NaN' failed to predict: it returned NaN",
-        "wrong-shape": "The calibrator 'wrong-shape' failed to predict: it returned the shape",
-        "above-1": "The calibrator 'above-1' failed to predict: it returned the reward",
-    }
-    bad = [{"name": flaw, "plugin": "broken", "arguments": {"flaw": flaw.replace("-", " ")}} for flaw in messages]
-    out = tmp_path / "out"
-    done = prmcal(*run_arguments(small_grid(tmp_path, calibrators=["uncalibrated", *bad]), out))
-    assert done.returncode == ExitCode.FAILED_CELLS
-    rows = json.loads(render_leaderboard(out, "calibration", "json"))
-    found = {row["calibrator"]: row["status"] for row in rows}
-    assert found == {"uncalibrated": "done"} | dict.fromkeys(messages, "failed")
-    state = prmcal("status", out)
-    assert state.returncode == ExitCode.FAILED_CELLS
-    told = json.loads(prmcal("status", out, "--format", "json").stdout)
-    assert told["state"] == "failed"
-    assert told["cells"]["failed"] == sum(len(each["cells"]) for each in told["failures"])
-    assert told["cells"]["done"] + told["cells"]["failed"] == told["cells"]["total"]
-    assert {each["cause"] for each in told["failures"]} == {"plugin"}
-    for message in messages.values():
-        assert f"failed: {message}" in " ".join(done.stderr.split())
-        assert message in " ".join(state.stdout.split())
-        assert any(each["reason"].startswith(message) for each in told["failures"])
+    """A grid of one strategy."""
+    return grid(folder, **{"strategies": ["pass@1"], **changes})
 
 
 BROKEN_STRATEGY = """
@@ -98,18 +30,43 @@ class TooGood(PoolStrategy):
 """
 
 
-def test_a_broken_strategy_fails_its_cells_only(tmp_path: Path, prmcal: Prmcal) -> None:
-    mine = tmp_path / "mine.py"
-    mine.write_text(BROKEN_STRATEGY)
-    out = tmp_path / "out"
-    path = small_grid(tmp_path, calibrators=["uncalibrated"], strategies=["pass@1", "too good"])
-    done = prmcal(*run_arguments(path, out), "--plugin", mine)
+def test_broken_prms_and_strategies_fail_their_cells_only(tmp_path: Path, prmcal: Prmcal) -> None:
+    messages = {
+        "raises": "The prm 'raises' failed to score: RuntimeError: out of luck",
+        "NaN": "The prm 'NaN' failed to score: it returned NaN for a prefix",
+        "above-1": "The prm 'above-1' failed to score: it returned the reward [1.5], outside [0, 1]",
+        "wrong-shape": "The prm 'wrong-shape' failed to score: it returned",
+    }
+    bad = [
+        {"name": flaw, "plugin": "synthetic-prm", "arguments": {"flaw": flaw.replace("-", " ")}} for flaw in messages
+    ]
+    prms, strategies = [{"name": "good", "plugin": "synthetic-prm"}, *bad], ["pass@1", "best-of-n", "too good"]
+    (tmp_path / "mine.py").write_text(BROKEN_STRATEGY)
+    path = small_grid(tmp_path, prms=prms, calibrators=["uncalibrated"], strategies=strategies)
+    done = prmcal(*run_arguments(path, tmp_path / "out"), "--plugin", tmp_path / "mine.py")
+    said = " ".join(done.stderr.split())
     assert done.returncode == ExitCode.FAILED_CELLS
-    assert "The strategy 'too good' failed to answer: its 'accuracy' contains [1.5], outside [0, 1]" in " ".join(
-        done.stderr.split()
-    )
-    rows = json.loads(render_leaderboard(out, "scaling", "json"))
-    assert {row["strategy"]: row["status"] for row in rows} == {"pass@1": "done", "too good": "failed"}
+    assert "Traceback" not in done.stderr
+    rows = json.loads(render_leaderboard(tmp_path / "out", "calibration", "json"))
+    assert {row["prm"]: row["status"] for row in rows} == {"good": "done"} | dict.fromkeys(messages, "failed")
+    assert all(row["brier"] is not None for row in rows if row["prm"] == "good")
+    answered = json.loads(render_leaderboard(tmp_path / "out", "scaling", "json"))
+    statuses = {row["strategy"]: row["status"] for row in answered if row["prm"] in (None, "good")}
+    assert statuses == {"pass@1": "done", "best-of-n": "done", "too good": "failed"}
+    assert "The strategy 'too good' failed to answer: its 'accuracy' contains [1.5], outside [0, 1]" in said
+    scaling = [row["prm"] for row in answered]
+    for prm, message in messages.items():
+        (reason,) = {row["reason"] for row in rows if row["prm"] == prm}
+        assert reason.startswith(message)
+        cells = sum(row["prm"] == prm for row in rows) + scaling.count(prm)
+        assert f"prmcal: error: {cells} cells failed: {reason}" in said
+    assert said.count("prmcal: error:") == len(messages) + 1
+    advice = f"What to do: The traceback is in {tmp_path / 'out' / 'run.log'}. Correct the plugin"
+    assert "".join(advice.split()) in "".join(said.split())  # A path that is longer than a line is broken.
+    log = (tmp_path / "out" / "run.log").read_text()
+    assert "RuntimeError: out of luck" in log
+    assert "Traceback (most recent call last)" in log
+    assert len(done.stderr.splitlines()) < 60
 
 
 CARELESS = """
@@ -218,8 +175,14 @@ class Careless(Calibrator):
 """
 
 
-def test_careless_calibrators_fail_their_cells_only(tmp_path: Path, prmcal: Prmcal) -> None:
-    messages = {
+def test_broken_and_careless_calibrators_fail_their_cells_only(tmp_path: Path, prmcal: Prmcal) -> None:
+    flaws = {
+        "raises": "failed to fit: ZeroDivisionError: no slope",
+        "NaN": "failed to predict: it returned NaN",
+        "wrong-shape": "failed to predict: it returned the shape",
+        "above-1": "failed to predict: it returned the reward",
+    }
+    hows = {
         "full-elsewhere": "failed to fit: OSError: [Errno 28] No space left on device",
         "exits": "failed to fit: SystemExit: 3",
         "long": f"failed to fit: ValueError: {'x' * 500}",
@@ -227,7 +190,8 @@ def test_careless_calibrators_fail_their_cells_only(tmp_path: Path, prmcal: Prmc
         "no-save": "failed to save: FileNotFoundError: [Errno 2] No such file or directory: '/no/such/file'",
     }
     (tmp_path / "mine.py").write_text(BROKEN_CALIBRATOR)
-    bad = [{"name": how, "plugin": "careless", "arguments": {"how": how}} for how in messages]
+    bad = [{"name": flaw, "plugin": "broken", "arguments": {"flaw": flaw.replace("-", " ")}} for flaw in flaws]
+    bad += [{"name": how, "plugin": "careless", "arguments": {"how": how}} for how in hows]
     out = tmp_path / "out"
     path = small_grid(tmp_path, calibrators=["uncalibrated", *bad])
     done = prmcal(*run_arguments(path, out), "--plugin", tmp_path / "mine.py")
@@ -237,11 +201,21 @@ def test_careless_calibrators_fail_their_cells_only(tmp_path: Path, prmcal: Prmc
     rows = json.loads(render_leaderboard(out, "calibration", "json"))
     reasons = {row["calibrator"]: row["reason"] for row in rows}
     assert reasons.pop("uncalibrated") is None
-    for how, message in messages.items():
-        assert reasons[how].startswith(f"The calibrator '{how}' {message}")
-        assert len(reasons[how]) <= 600
-    told = json.loads(prmcal("status", out, "--format", "json").stdout)["failures"]
-    assert {each["reason"] for each in told} == set(reasons.values())
+    state = prmcal("status", out)
+    assert state.returncode == ExitCode.FAILED_CELLS
+    told = json.loads(prmcal("status", out, "--format", "json").stdout)
+    assert told["state"] == "failed"
+    assert told["cells"]["failed"] == sum(len(each["cells"]) for each in told["failures"])
+    assert told["cells"]["done"] + told["cells"]["failed"] == told["cells"]["total"]
+    assert {each["reason"] for each in told["failures"]} == set(reasons.values())
+    for name, message in (flaws | hows).items():
+        assert reasons[name].startswith(f"The calibrator '{name}' {message}")
+        assert len(reasons[name]) <= 600
+    for name, message in flaws.items():
+        assert f"failed: The calibrator '{name}' {message}" in " ".join(done.stderr.split())
+        assert f"The calibrator '{name}' {message}" in " ".join(state.stdout.split())
+    causes = {each["reason"].split("'")[1]: each["cause"] for each in told["failures"]}
+    assert {causes[name] for name in flaws} == {"plugin"}
     assert "xxxthe end" in (out / "run.log").read_text()
 
 

@@ -4,66 +4,66 @@ from __future__ import annotations
 
 import fcntl
 from pathlib import Path
-from subprocess import CompletedProcess
+from typing import Any
 
+import pytest
+
+from prmcal.errors import RunError
 from prmcal.harness.cli.app import ExitCode
+from prmcal.harness.execution.ending import RunSummary
 from tests.conftest import Prmcal
 from tests.harness.execution.synthetic_grid import SYNTHETIC, exported, grid, run_arguments
+from tests.one_process import run_here
 
 
-def test_a_grown_grid_keeps_what_is_there(tmp_path: Path, prmcal: Prmcal) -> None:
+def test_a_grown_grid_keeps_what_is_there(tmp_path: Path) -> None:
     log = tmp_path / "generations.log"
     llms = [{"name": "weak", "plugin": "synthetic-llm", "arguments": {"skill": 0.7, "log": str(log)}}]
     out = tmp_path / "out"
 
-    def run(path: Path, *options: str) -> CompletedProcess[str]:
-        return prmcal(*run_arguments(path, out), "--limit", 4, *options)
+    def run(*calibrators: str, **options: Any) -> RunSummary:
+        return run_here(grid(tmp_path, llms=llms, calibrators=calibrators), out, **options)
 
-    first = grid(tmp_path, llms=llms, calibrators=["uncalibrated"])
-    assert run(first).returncode == 0
+    run("uncalibrated")
     generations = log.read_text()
-    both = {"llms": llms, "calibrators": ["uncalibrated", "temperature"]}
-    assert run(grid(tmp_path, **both)).returncode == 0
+    run("uncalibrated", "temperature")
     assert log.read_text() == generations
     table = exported(out)
     assert "temperature" in table and "uncalibrated" in table
-    small = grid(tmp_path, llms=llms, calibrators=["temperature"])
     names = ("run.json", "plan.json", "failures.json", "results.duckdb", "leaderboard.duckdb")
     before = [(out / name).read_bytes() for name in names]
-    refused = run(small)
-    assert refused.returncode == ExitCode.BAD_INPUT
-    message = " ".join(refused.stderr.split())
     lost = [line for line in table.splitlines() if ",uncalibrated," in line]
-    assert f"The run would delete {len(lost)} finished cells of {out}, such as" in message
-    assert "which this grid does not have. Nothing was changed. Choose another --out folder" in message
+    with pytest.raises(RunError) as refused:
+        run("temperature")
+    assert f"The run would delete {len(lost)} finished cells of {out}, such as" in str(refused.value)
+    assert "which this grid does not have. Nothing was changed. Choose another --out folder" in str(refused.value)
     assert [(out / name).read_bytes() for name in names] == before
-    assert run(small, "--drop-cells").returncode == 0
+    run("temperature", drop_cells=True)
     assert "uncalibrated" not in exported(out)
     assert f"earlier form of the grid are deleted: {len(lost)}." in (out / "run.log").read_text()
-    again = run(grid(tmp_path, **both))
-    assert " 0 shards computed," in again.stderr
+    assert run("uncalibrated", "temperature").computed == 0
     assert exported(out) == table
 
 
 def test_changed_cells_that_a_run_is_not_asked_for_are_not_lost(tmp_path: Path, prmcal: Prmcal) -> None:
-    out = tmp_path / "out"
+    out, weak = tmp_path / "out", {"llm": ["weak"]}
     skills = {"weak": 0.7, "strong": 0.9}
     two = [{"name": name, "plugin": "synthetic-llm", "arguments": {"skill": skill}} for name, skill in skills.items()]
     small = {"llms": two, "calibrators": ["uncalibrated"], "strategies": ["pass@1"]}
-    run = [*run_arguments(grid(tmp_path, **small), out), "--limit", 4]
-    assert prmcal(*run).returncode == 0
+    path = grid(tmp_path, **small)
+    run_here(path, out)
     table = exported(out)
-    assert prmcal(*run, "--only", "llm=weak").returncode == 0
+    run_here(path, out, only=weak)
     assert exported(out) == table
     grid(tmp_path, **small, seed=7)
-    refused = prmcal(*run, "--only", "llm=weak")
+    refused = prmcal(*run_arguments(path, out), "--only", "llm=weak")
     assert refused.returncode == ExitCode.BAD_INPUT
     assert "2 finished cells" in refused.stderr
     assert "changed, and for which it is not asked. Nothing was changed. Run the whole grid" in " ".join(
         refused.stderr.split()
     )
     assert exported(out) == table
-    assert prmcal(*run, "--only", "llm=weak", "--drop-cells").returncode == 0
+    assert prmcal(*run_arguments(path, out), "--only", "llm=weak", "--drop-cells").returncode == 0
     assert exported(out).count(",pending,") == 2
 
 

@@ -10,14 +10,19 @@ import pandas as pd
 import pytest
 import yaml
 
+from prmcal.harness.planning.planner import build_plan
+from prmcal.harness.planning.reading import read_grid
 from tests.conftest import PLUGINS
-from tests.harness.planning.synthetic_plans import plan
 from tests.one_process import run_here
 
 
 def run(folder: Path, **changes: Any) -> None:
     data = yaml.safe_load((PLUGINS / "synthetic.yaml").read_text())
+    few = {"name": "synthetic-questions", "questions": 10}
+    long = {"name": "long", "plugin": "synthetic-questions", "arguments": {"longest": 12}, "questions": 8}
     small = {"llms": data["llms"][:1], "calibrators": ["uncalibrated"], "strategies": ["pass@1"]}
+    small |= {"calibration": few | {"trajectories": 2, "follow_ups": 2}, "datasets": [few, long]}
+    small |= {"measurement": {"measured": 2, "follow_ups": 2, "replicates": 100}, "scaling": {"samples": 8}}
     (folder / "grid.yaml").write_text(yaml.safe_dump({**data, **small, **changes}))
     assert run_here(folder / "grid.yaml", folder / "out", drop_cells=True).failed_cells == 0
 
@@ -43,7 +48,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_shards_of_another_size_take_over_all_texts(folder: Path) -> None:
     before = samples(folder)
-    run(folder, shards={"questions": 10, "trajectories": 8})
+    run(folder, shards={"questions": 4, "trajectories": 8})
     added = {path: count for path, count in samples(folder).items() if path not in before}
     assert added and not any(added.values())
     keys = ["request", "trajectory"]
@@ -53,7 +58,7 @@ def test_shards_of_another_size_take_over_all_texts(folder: Path) -> None:
 
 
 def test_a_question_of_two_data_sets_is_sampled_once(folder: Path) -> None:
-    repeated = plan().repeated
+    repeated = build_plan(read_grid(folder / "grid.yaml")).repeated
     assert repeated > 0
     drawn = texts(list(samples(folder)))
     assert drawn.groupby(["request", "trajectory"])["text"].nunique().max() == 1

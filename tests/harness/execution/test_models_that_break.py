@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -83,80 +84,71 @@ class FatefulFit(Fateful, calibrators.get("temperature")):
 
 
 def run(
-    prmcal: Prmcal, folder: Path, kind: str, fate: str, workers: int, **changes: Any
+    prmcal: Prmcal, folder: Path, fates: Mapping[str, Sequence[str]], workers: int = 1, **changes: Any
 ) -> tuple[int, str, list[dict[str, Any]]]:
-    """Run a small grid with one fateful plugin. Return the exit code, the log and the rows of calibration."""
-    (folder / "calls").mkdir()
+    """Run a small grid with fateful plugins. Return the exit code, the log and the rows of calibration."""
     (folder / "fateful.py").write_text(PLUGIN)
-    entry = {
-        "name": fate,
-        "plugin": "fateful",
-        "arguments": {"fate": fate, "folder": str(folder / "calls")},
-    }
-    small = {
-        "datasets": [{"name": "synthetic-questions", "questions": 12}],
-        "calibration": {"name": "synthetic-questions", "questions": 12, "trajectories": 2, "follow_ups": 2},
-        "measurement": {"measured": 2, "follow_ups": 2, "replicates": 100},
-        "scaling": {"samples": 2},
-        "strategies": ["pass@1"],
-        "shards": {"questions": 4, "trajectories": 8},
-        "calibrators": ["isotonic"],
-    }
-    path = grid(folder, **{**small, kind: [entry], **changes})
+    entries: dict[str, Any] = {}
+    for kind, names in fates.items():
+        (folder / "calls" / kind).mkdir(parents=True)
+        told = {"folder": str(folder / "calls" / kind)}
+        entries[kind] = [{"name": fate, "plugin": "fateful", "arguments": {"fate": fate, **told}} for fate in names]
+    path = grid(folder, **{"strategies": ["pass@1"], "calibrators": ["isotonic"], **entries, **changes})
     done = prmcal(*run_arguments(path, folder / "out", workers), "--plugin", folder / "fateful.py")
     assert "Traceback" not in done.stderr
     rows = json.loads(render_leaderboard(folder / "out", "calibration", "json"))
     return done.returncode, (folder / "out" / "run.log").read_text(), rows
 
 
-def calls(folder: Path) -> Counter[str]:
+def calls(folder: Path, kind: str, fate: str) -> Counter[str]:
     """The numbers of calls by each process."""
-    return Counter({each.name.split()[-1]: len(each.read_text()) for each in (folder / "calls").iterdir()})
+    files = (folder / "calls" / kind).glob(f"{fate} *")
+    return Counter({each.name.split()[-1]: len(each.read_text()) for each in files})
 
 
 @pytest.mark.parametrize(
-    ("kind", "fate", "workers"),
+    ("fates", "workers"),
     [
-        ("llms", "dies", 1),
-        ("llms", "poisons", 2),
-        ("prms", "breaks-twice", 1),
-        ("llms", "breaks-in-search", 1),
-        ("calibrators", "breaks-twice", 2),
+        ({"llms": ["dies"], "prms": ["breaks-twice"], "calibrators": ["breaks-twice"]}, 1),
+        ({"llms": ["poisons"]}, 2),
+        ({"llms": ["breaks-in-search"]}, 1),
     ],
 )
-def test_a_model_that_broke_is_loaded_again(prmcal: Prmcal, tmp_path: Path, kind: str, fate: str, workers: int) -> None:
+def test_a_model_that_broke_is_loaded_again(
+    prmcal: Prmcal, tmp_path: Path, fates: dict[str, list[str]], workers: int
+) -> None:
     search = {"name": "beam search", "arguments": {"width": 2, "expansions": 2}}
-    strategies: list[Any] = ["pass@1", *([search] if fate == "breaks-in-search" else [])]
-    code, log, rows = run(prmcal, tmp_path, kind, fate, workers, strategies=strategies)
+    strategies: list[Any] = ["pass@1", *([search] if fates == {"llms": ["breaks-in-search"]} else [])]
+    code, log, rows = run(prmcal, tmp_path, fates, workers, strategies=strategies)
     assert code == ExitCode.DONE, log
     assert {row["status"] for row in rows} == {"done"}
-    assert "(try 1 of 3). It is tried again." in log
+    assert log.count("(try 1 of 3). It is tried again.") >= len(fates)
     assert "ModelBrokenError" in log  # The log has why.
-    if kind != "calibrators":
-        assert len(calls(tmp_path)) > 1  # Another process went on: it was poisoned, broke twice or was not closed.
+    # Another process went on: it was poisoned, broke twice or was not closed.
+    for kind in fates.keys() - {"calibrators"}:
+        assert len(calls(tmp_path, kind, *fates[kind])) > 1
 
 
 def test_a_model_that_never_starts_fails_with_what_its_engine_wrote(prmcal: Prmcal, tmp_path: Path) -> None:
-    code, log, rows = run(prmcal, tmp_path, "llms", "never-starts", 1)
+    code, log, rows = run(prmcal, tmp_path, {"llms": ["never-starts"]})
     assert code == ExitCode.FAILED_CELLS
     (reason,) = {row["reason"] for row in rows}
     assert reason.endswith("See root cause above. Its processes wrote: ValueError: Free memory is less than desired")
-    assert calls(tmp_path).total() == 3  # The first shard is tried three times, and the others fail with it.
+    # The first shard is tried three times, and the others fail with it.
+    assert calls(tmp_path, "llms", "never-starts").total() == 3
     assert log.count("It is tried again.") == 2
     status = json.loads(prmcal("status", tmp_path / "out", "--format", "json").stdout)
     assert {each["cause"] for each in status["failures"]} == {"model"}
     assert "Correct the plugin" not in prmcal("status", tmp_path / "out").stdout
 
 
-@pytest.mark.parametrize("fate", ["outside", "mistaken"])
-def test_a_mistake_of_a_plugin_fails_at_once(prmcal: Prmcal, tmp_path: Path, fate: str) -> None:
-    code, log, rows = run(prmcal, tmp_path, "prms", fate, 1)
+def test_a_mistake_of_a_plugin_fails_at_once(prmcal: Prmcal, tmp_path: Path) -> None:
+    code, log, rows = run(prmcal, tmp_path, {"prms": ["outside", "mistaken"]})
     assert code == ExitCode.FAILED_CELLS
     assert {row["status"] for row in rows} == {"failed"}
     assert "It is tried again." not in log
-    assert len(calls(tmp_path)) == 1
-    if fate == "mistaken":
-        assert calls(tmp_path).total() == 1  # The shards behind the first one fail with it.
+    assert len(calls(tmp_path, "prms", "outside")) == 1
+    assert calls(tmp_path, "prms", "mistaken").total() == 1  # The shards behind the first one fail with it.
 
 
 @pytest.mark.parametrize(

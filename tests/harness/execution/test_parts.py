@@ -13,6 +13,7 @@ import prmcal as face
 from prmcal.harness.cli.app import ExitCode
 from tests.conftest import Prmcal
 from tests.harness.execution.synthetic_grid import SYNTHETIC, grid, run_arguments
+from tests.one_process import run_here
 
 BROKEN = """
 from pathlib import Path
@@ -22,7 +23,7 @@ from prmcal.registry.plugins import prms
 
 load_plugin_file(Path("{synthetic}"))
 
-@prm("mine")
+@prm("unlucky")
 class Mine(prms.get("synthetic-prm")):
     def score(self, question, trajectories):
         {body}
@@ -52,7 +53,7 @@ def parts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Path
 def test_a_part_is_run_and_the_rest_is_left(prmcal: Prmcal, parts: tuple[Path, Path]) -> None:
     path, out = parts
     planned = prmcal("plan", path, "--plugin", SYNTHETIC, "--only", "llm=weak")
-    done = prmcal(*run_arguments(path, out), "--only", "llm=weak", "--limit", 5)
+    done = prmcal(*run_arguments(path, out, quiet=False), "--only", "llm=weak")
     assert done.returncode == 0, done.stderr
     assert "4 of 4 cells done" in done.stderr
     assert "The grid has 8 cells. To run all of them, leave out --only" in " ".join(done.stderr.split())
@@ -66,11 +67,11 @@ def test_a_part_is_run_and_the_rest_is_left(prmcal: Prmcal, parts: tuple[Path, P
     assert "leave out --only" in prmcal("status", out).stdout
 
 
-def test_the_whole_grid_is_finished_from_its_parts(prmcal: Prmcal, parts: tuple[Path, Path]) -> None:
+def test_the_whole_grid_is_finished_from_its_parts(parts: tuple[Path, Path]) -> None:
     path, out = parts
     before = {each: each.stat().st_mtime_ns for each in out.glob("artifacts/*/*")}
-    done = prmcal(*run_arguments(path, out), "--limit", 5)
-    assert f"{len(before)} reused, 0 cells failed" in " ".join(done.stderr.split())
+    done = run_here(path, out)
+    assert (done.reused, done.failed_cells) == (len(before), 0)
     assert {each: each.stat().st_mtime_ns for each in before} == before
     assert statuses(out, "llm") == {"weak": {"done"}, "strong": {"done"}}
 
@@ -98,20 +99,16 @@ def test_failed_cells_are_tried_again_after_their_plugin_was_corrected(prmcal: P
         plugin.write_text(BROKEN.format(synthetic=SYNTHETIC, body=body))
 
     write("raise RuntimeError('out of luck')")
-    prms = [{"name": "verifier", "plugin": "synthetic-prm"}, {"name": "mine", "plugin": "mine"}]
-    path = small(tmp_path, prms=prms)
-    run = ["run", path, "--out", out, "--workers", 1, "--plugin", plugin, "--limit", 5]
+    prms = [{"name": "verifier", "plugin": "synthetic-prm"}, {"name": "mine", "plugin": "unlucky"}]
+    path, weak = small(tmp_path, prms=prms), {"llm": ["weak"]}
 
-    failed = prmcal(*run, "--only", "llm=weak")
-    assert failed.returncode == ExitCode.FAILED_CELLS
+    assert run_here(path, out, plugin, only=weak).failed_cells == 3
     assert statuses(out, "prm") == {"verifier": {"done", "pending"}, "mine": {"failed", "pending"}}
 
-    other = prmcal(*run, "--only", "llm=strong", "--only", "prm=verifier")
-    assert other.returncode == 0, other.stderr
+    assert run_here(path, out, plugin, only={"llm": ["strong"], "prm": ["verifier"]}).failed_cells == 0
     assert statuses(out, "prm") == {"verifier": {"done"}, "mine": {"failed", "pending"}}
 
     write("pass")
-    again = prmcal(*run, "--only", "llm=weak")
-    assert again.returncode == 0, again.stderr
+    assert run_here(path, out, plugin, only=weak).failed_cells == 0
     assert statuses(out, "prm") == {"verifier": {"done"}, "mine": {"done", "pending"}}
     assert json.loads(prmcal("status", out, "--format", "json").stdout)["state"] == "partial"

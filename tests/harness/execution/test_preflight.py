@@ -20,12 +20,8 @@ from tests.registry.prms.pooling_server import serving_pooling
 
 SMALL: dict[str, Any] = {
     "datasets": [{"name": "synthetic-questions", "questions": 8}],
-    "calibration": {"name": "synthetic-questions", "questions": 8, "trajectories": 2, "follow_ups": 2},
-    "measurement": {"measured": 2, "follow_ups": 2, "replicates": 100},
-    "scaling": {"samples": 4},
     "strategies": ["pass@1", "best-of-n"],
     "calibrators": ["uncalibrated"],
-    "shards": {"questions": 4, "trajectories": 4},
 }
 
 
@@ -93,7 +89,7 @@ def test_models_that_cannot_work(tmp_path: Path, prmcal: Prmcal, locked: Server,
     for name, problem in bad.items():
         assert re.search(f"The prm '{name}' is not ready: .*{problem}", said(planned.stdout)), planned.stdout
         assert re.search(problem, said(needed.stdout)), needed.stdout
-    done = prmcal(*run_arguments(path, out))
+    done = prmcal(*run_arguments(path, out, quiet=False))
     assert done.returncode == ExitCode.FAILED_CELLS
     before, _, after = said(done.stderr).partition(" cells done in ")
     log = (out / "run.log").read_text()
@@ -128,7 +124,7 @@ def test_fits_that_cannot_be_are_known_from_classes_and_checkpoints(tmp_path: Pa
     }
     path, plugin = grid(tmp_path, **{**SMALL, **parts}, name="small"), ("--plugin", PLUGINS / "synthetic.py")
     planned, needed = prmcal("plan", path, *plugin), prmcal("doctor", path, *plugin)
-    done = prmcal(*run_arguments(path, tmp_path / "out"), "--only", "prm=plain")
+    done = prmcal(*run_arguments(path, tmp_path / "out", quiet=False), "--only", "prm=plain")
     before, _, _ = said(done.stderr).partition(" cells done in ")
     for (calibrator, prm), why in impossible.items():
         problem = f"The calibrator '{calibrator}' cannot be fitted to the PRM '{prm}'. .*{why}"
@@ -144,7 +140,7 @@ def test_fits_that_cannot_be_are_known_from_classes_and_checkpoints(tmp_path: Pa
 def test_a_grid_whose_only_llm_is_refused_ends_at_once(tmp_path: Path, prmcal: Prmcal) -> None:
     with serving(echo, lambda number: "403") as server:
         path = grid(tmp_path, **SMALL, llms=[asked(server)])
-        done = prmcal(*run_arguments(path, tmp_path / "out"))
+        done = prmcal(*run_arguments(path, tmp_path / "out", quiet=False))
         assert len(server.requests) == 1
     assert done.returncode == ExitCode.FAILED_CELLS
     assert "The llm 'asked' is not ready: The server" in said(done.stderr)
@@ -157,7 +153,7 @@ def test_a_server_that_does_not_answer_yet_is_asked_again(tmp_path: Path, prmcal
 
     with serving(right, lambda number: "503" if number == 0 else "") as server:
         path = grid(tmp_path, **SMALL, llms=[asked(server, patience=20)])
-        done = prmcal(*run_arguments(path, tmp_path / "out"))
+        done = prmcal(*run_arguments(path, tmp_path / "out", quiet=False))
     assert "it answered 503" in said(done.stderr)
     assert "The run goes on, and asks it again." in said(done.stderr)
     assert done.returncode == ExitCode.DONE, done.stderr
@@ -177,7 +173,7 @@ def test_recordings_that_are_too_short(tmp_path: Path, prmcal: Prmcal) -> None:
     )
     llm = r"line 8: the grid needs 4 completions of the question, but 3 are recorded. Lower the number of samples"
     planned = prmcal("plan", path, "--plugin", PLUGINS / "synthetic.py")
-    done = prmcal(*run_arguments(path, tmp_path / "out"))
+    done = prmcal(*run_arguments(path, tmp_path / "out", quiet=False))
     assert done.returncode == ExitCode.FAILED_CELLS
     for text in (planned.stdout, done.stderr):
         assert re.search(f"The llm 'replayed' is not ready: .*{llm}", said(text)), text
@@ -192,7 +188,7 @@ def test_a_judge_that_refuses_is_said_first_and_last_and_costs_its_verdicts_only
     judge = entry("strict", "judge", model={"base_url": f"{locked.url}/v1", "model": "m"})
     tests = [{**SMALL["datasets"][0], "graders": ["exact", judge]}]
     out = tmp_path / "out"
-    done = prmcal(*run_arguments(grid(tmp_path, **SMALL | {"datasets": tests}), out))
+    done = prmcal(*run_arguments(grid(tmp_path, **SMALL | {"datasets": tests}), out, quiet=False))
     assert done.returncode == ExitCode.FAILED_CELLS, done.stderr
     first, _, last = said(done.stderr).partition("0 cells failed")
     assert "The grader 'strict' is not ready" in first and "It gives no verdicts" in first

@@ -38,7 +38,7 @@ def thought(tmp_path_factory: pytest.TempPathFactory, prmcal: Prmcal) -> tuple[P
         strategies=["best-of-n"],
         scaling={"samples": 8, "targets": [0.9]},
     )
-    done = prmcal(*run_arguments(path, folder / "out", workers=1))
+    done = prmcal(*run_arguments(path, folder / "out", workers=1, quiet=False))
     assert done.returncode == 0, done.stderr
     return folder / "out", done
 

@@ -16,7 +16,7 @@ from tests.harness.execution.synthetic_grid import SYNTHETIC, exported, grid, ru
 def test_a_run_tells_little_and_its_log_everything(prmcal: Prmcal, tmp_path: Path) -> None:
     path, out = grid(tmp_path), tmp_path / "out"
     log = out / "run.log"
-    told = prmcal(*run_arguments(path, out), "--limit", 5)
+    told = prmcal(*run_arguments(path, out, quiet=False), "--limit", 5)
     assert told.returncode == 0, told.stderr
     assert told.stdout == ""
     lines = told.stderr.splitlines()
@@ -27,11 +27,11 @@ def test_a_run_tells_little_and_its_log_everything(prmcal: Prmcal, tmp_path: Pat
     shards = len(list(out.glob("artifacts/*/*/artifact.json")))
     assert sum(" s  " in line for line in log.read_text().splitlines()) == shards
     assert {row["questions"] for row in json.loads(render_leaderboard(out, "scaling", "json"))} == {5}
-    quiet = prmcal(*run_arguments(path, out), "--limit", 5, "--quiet")
+    quiet = prmcal(*run_arguments(path, out, quiet=False), "--limit", 5, "--quiet")
     assert (quiet.returncode, quiet.stdout, quiet.stderr) == (0, "", "")
     log.unlink()
     log.mkdir()
-    refused = prmcal(*run_arguments(path, out))
+    refused = prmcal(*run_arguments(path, out, quiet=False))
     assert refused.returncode == ExitCode.BAD_INPUT
     assert "cannot be written" in refused.stderr
 
@@ -56,14 +56,14 @@ def test_the_status_is_the_same_in_words_and_as_data(prmcal: Prmcal, finished: t
 def test_a_second_run_computes_nothing(prmcal: Prmcal, finished: tuple[Path, Path]) -> None:
     path, out = finished
     before = (out / "results.duckdb").stat().st_mtime_ns
-    again = prmcal(*run_arguments(path, out))
+    again = prmcal(*run_arguments(path, out, quiet=False))
     assert " 0 shards computed," in again.stderr
     assert (out / "results.duckdb").stat().st_mtime_ns == before  # Nothing is compared or written again.
     # A run that was killed may have left cells without their comparisons.
     with duckdb.connect(str(out / "results.duckdb")) as database:
         database.execute("DELETE FROM comparisons")
         database.execute("UPDATE runs SET status = 'interrupted'")
-    assert " 0 shards computed," in prmcal(*run_arguments(path, out)).stderr
+    assert " 0 shards computed," in prmcal(*run_arguments(path, out, quiet=False)).stderr
     with duckdb.connect(str(out / "results.duckdb"), read_only=True) as database:
         assert database.execute("SELECT count(*) FROM comparisons").fetchone() != (0,)
 
@@ -75,7 +75,7 @@ def test_artifacts_with_a_flipped_bit_are_named_and_computed_again(prmcal: Prmca
     contents = {table: table.read_bytes() for table in tables.values()}
     for table, content in contents.items():
         table.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
-    again = " ".join(prmcal(*run_arguments(path, out)).stderr.split())
+    again = " ".join(prmcal(*run_arguments(path, out, quiet=False)).stderr.split())
     assert f" {len(tables)} shards computed," in again
     assert f"Damaged artifacts are computed again: {len(tables)}. {out / 'run.log'} names them." in again
     assert all(str(table.parent) in (out / "run.log").read_text() for table in tables.values())
@@ -98,11 +98,11 @@ def test_plan_and_status_tell_what_is_left(prmcal: Prmcal, tmp_path: Path, finis
     fresh = prmcal("plan", path, "--plugin", SYNTHETIC)
     assert "of which 0 are finished" in fresh.stdout
     assert "The time is not known yet" in fresh.stdout
-    bigger = grid(tmp_path, scaling={"samples": 32, "targets": [0.9, 0.99], "levels": [0.1]})
+    bigger = grid(tmp_path, scaling={"samples": 8, "targets": [0.9], "levels": [0.1]})
     estimated = prmcal("plan", bigger, "--out", out, "--plugin", SYNTHETIC)
     assert "estimated from finished shards" in estimated.stdout
     rollout = next(line for line in estimated.stdout.splitlines() if line.strip().startswith("rollout"))
-    assert rollout.split()[1:5] == ["2", "10", "6", "640"]
+    assert rollout.split()[1:5] == ["2", "6", "4", "32"]
     assert "done" in prmcal("status", out).stdout
 
 

@@ -57,9 +57,7 @@ def calibrators(folder: Path, *faults: str) -> list[object]:
 def test_a_worker_that_died_is_replaced_and_its_shard_tried_again(tmp_path: Path, prmcal: Prmcal) -> None:
     entries = calibrators(tmp_path, "dies-once", "dies", "closes-files", "dies-later")
     out = tmp_path / "out"
-    few = {"name": "synthetic-questions", "questions": 12}
-    calibration = few | {"trajectories": 2, "follow_ups": 4}
-    path = grid(tmp_path, calibrators=["uncalibrated", *entries], calibration=calibration, datasets=[few])
+    path = grid(tmp_path, calibrators=["uncalibrated", *entries])
     done = prmcal(*run_arguments(path, out, workers=2), "--plugin", tmp_path / "faulty.py")
     assert done.returncode == ExitCode.FAILED_CELLS
     assert "Traceback" not in done.stderr

@@ -63,6 +63,7 @@ def grid(folder: Path, **changes: Any) -> Path:
         "measurement": {"measured": 2, "follow_ups": 2, "replicates": 100},
         "shards": {"questions": 4, "trajectories": 8},
         "strategies": ["pass@1"],
+        "scaling": {"samples": 4},
     }
     path = folder / "grid.yaml"
     path.write_text(yaml.safe_dump(data | small | changes))
@@ -113,7 +114,8 @@ def test_a_model_that_is_too_large_fails_its_cells_and_no_others(
     small = yaml.safe_load((PLUGINS / "synthetic.yaml").read_text())["prms"][0]
     spread = tmp_path / "spread.py"
     spread.write_text(SPREAD)
-    path = grid(tmp_path, prms=[small, spread_prm(4) | {"plugin": "spread"}])
+    fast = {"name": "fast", "plugin": "synthetic-llm"}
+    path = grid(tmp_path, llms=[fast], prms=[small, spread_prm(4) | {"plugin": "spread"}])
     plugins = ("--plugin", PLUGINS / "synthetic.py", "--plugin", spread)
     run = ("run", path, "--out", tmp_path / "out", *plugins)
     done = prmcal(*run)

@@ -41,11 +41,11 @@ def grid(folder: Path, port: int) -> Path:
     data = yaml.safe_load((PLUGINS / "synthetic.yaml").read_text()) | {
         "llms": [{"name": "served", "plugin": "openai", "arguments": arguments}],
         "calibrators": ["uncalibrated", "isotonic"],
-        "calibration": {"name": "synthetic-questions", "questions": 10, "trajectories": 2, "follow_ups": 2},
-        "datasets": [{"name": "synthetic-questions", "questions": 10}],
-        "measurement": {"measured": 2, "follow_ups": 2, "replicates": 100},
-        "scaling": {"samples": 4, "targets": [0.9], "levels": [0.1]},
-        "shards": {"questions": 5, "trajectories": 2},
+        "calibration": {"name": "synthetic-questions", "questions": 5, "trajectories": 1, "follow_ups": 2},
+        "datasets": [{"name": "synthetic-questions", "questions": 5}],
+        "measurement": {"measured": 1, "follow_ups": 2, "replicates": 100},
+        "scaling": {"samples": 2, "targets": [0.9], "levels": [0.1]},
+        "shards": {"questions": 2, "trajectories": 2},
     }
     path = folder / "grid.yaml"
     path.write_text(yaml.safe_dump(data))
@@ -58,7 +58,7 @@ def test_a_run_goes_on_after_its_server_was_killed(prmcal: Prmcal, tmp_path: Pat
     def run(out: str) -> subprocess.CompletedProcess[str]:
         return prmcal("run", path, "--out", tmp_path / out, "--workers", 1, "--plugin", SYNTHETIC)
 
-    with server(port, dies_after=45):
+    with server(port, dies_after=25):
         interrupted = run("interrupted")
     assert interrupted.returncode == ExitCode.FAILED_CELLS
     said = " ".join(interrupted.stderr.split())

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import signal
-import subprocess
 import time
 from pathlib import Path
 from typing import Any
@@ -23,7 +21,8 @@ from prmcal.harness.storage.folder import RunFolder
 from prmcal.harness.storage.store import Store
 from prmcal.registry.contracts.data import HiddenStates, ScoringRequest
 from prmcal.registry.plugins import calibrators, prms
-from tests.conftest import ROOT, Prmcal, command, environment
+from tests.conftest import ROOT, Prmcal, environment
+from tests.forked import begun_command
 
 PRM: dict[str, Any] = {"checkpoint": "nano:prm", "dtype": "float32"}
 GRID: dict[str, Any] = {
@@ -31,11 +30,11 @@ GRID: dict[str, Any] = {
     "llms": [{"name": "llm", "plugin": "transformers", "arguments": {"checkpoint": "nano:weak"}}],
     "prms": [{"name": "prm", "plugin": "qwen", "arguments": PRM}],
     "calibrators": [{"name": "ats", "arguments": {"epochs": 2}}, "beta-binomial"],
-    "calibration": {"name": "nano-math", "questions": 6, "trajectories": 3, "follow_ups": 2},
-    "datasets": [{"name": "nano-math", "questions": 4}],
+    "calibration": {"name": "nano-math", "questions": 4, "trajectories": 3, "follow_ups": 2},
+    "datasets": [{"name": "nano-math", "questions": 2}],
     "sampling": {"temperature": 1.0, "max_tokens": 128},
-    "measurement": {"measured": 3, "follow_ups": 2, "replicates": 100},
-    "scaling": {"samples": 4, "levels": [0.5]},
+    "measurement": {"measured": 2, "follow_ups": 2, "replicates": 100},
+    "scaling": {"samples": 2, "levels": [0.5]},
     "strategies": ["pass@1"],
     "shards": {"questions": 4, "trajectories": 2},  # The trajectories of a question are in two shards.
 }
@@ -58,11 +57,12 @@ def test_rewards_are_those_of_stored_states_also_after_a_kill(tmp_path: Path, pr
     path.write_text(yaml.safe_dump({**GRID, "hidden": "computed"}))
     shutil.rmtree(out / "artifacts" / "hidden")
 
-    killed = subprocess.Popen(command(*asked), env=environment(), cwd=ROOT, stderr=subprocess.DEVNULL)
-    while len(list(out.glob("artifacts/fit/*/artifact.json"))) <= fits and killed.poll() is None:
+    (streams := tmp_path / "streams").mkdir()
+    killed = begun_command(list(map(str, asked)), environment(), ROOT, streams)
+    while len(list(out.glob("artifacts/fit/*/artifact.json"))) <= fits and killed.exitcode is None:
         time.sleep(0.02)
-    killed.send_signal(signal.SIGKILL)
-    killed.wait()
+    killed.kill()
+    killed.join()
     done = prmcal(*asked)
     assert done.returncode == 0, done.stderr
     assert not (out / "artifacts" / "hidden").exists()

@@ -15,15 +15,17 @@ from prmcal.harness.jobs.calibrators import without_terminal
 from tests.conftest import PLUGINS
 from tests.one_process import run_here
 
-SKILL, TRAJECTORIES, FOLLOW_UPS = 0.7, 4, 8
+SKILL, TRAJECTORIES, FOLLOW_UPS = 0.7, 3, 4
 
 
 def run(folder: Path, terminal: bool) -> Path:
     """Run a small grid, in the folder of earlier runs, and return its published database."""
     data = yaml.safe_load((PLUGINS / "synthetic.yaml").read_text())
     data |= {"llms": data["llms"][:1], "calibrators": ["uncalibrated", "histogram"], "strategies": ["pass@1"]}
-    data["datasets"] = data["datasets"][:1]
-    data["calibration"]["terminal"] = data["measurement"]["terminal"] = terminal
+    few = {"name": "synthetic-questions", "questions": 30}
+    small = {"follow_ups": FOLLOW_UPS, "terminal": terminal}
+    data |= {"datasets": [few], "calibration": {**few, "trajectories": TRAJECTORIES, **small}}
+    data |= {"measurement": {"measured": TRAJECTORIES, "replicates": 100, **small}, "scaling": {"samples": 4}}
     (folder / "grid.yaml").write_text(yaml.safe_dump(data))
     assert run_here(folder / "grid.yaml", folder / "out").failed_cells == 0
     return folder / "out" / "leaderboard.duckdb"

@@ -24,7 +24,7 @@ from prmcal.registry.strategies.best_of import best_of_n
 from tests.conftest import PLUGINS, Prmcal
 from tests.one_process import run_here
 
-QUESTIONS, POOL = 40, 16
+QUESTIONS, POOL = 20, 16
 STRATEGIES = [
     "pass@1",
     "best-of-n",

@@ -34,6 +34,8 @@ def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ],
         "strategies": ["best-of-n + IAS", SEARCH],
         "datasets": [{"name": "synthetic-questions", "questions": 20}],
+        "calibration": {"name": "synthetic-questions", "questions": 20, "trajectories": 2, "follow_ups": 4},
+        "measurement": {"measured": 2, "follow_ups": 4, "replicates": 100},
         "scaling": {"samples": 8, "targets": [0.9], "levels": LEVELS},
     }
     path = folder / "grid.yaml"

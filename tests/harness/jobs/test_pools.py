@@ -14,7 +14,7 @@ import yaml
 from tests.conftest import PLUGINS
 from tests.one_process import run_here
 
-QUESTIONS, POOL, CALIBRATION, MEASURED = 30, 8, 40, 4
+QUESTIONS, POOL, CALIBRATION, MEASURED = 12, 8, 15, 4
 LEVEL = 0.1
 
 # It writes what it is given to a folder of its own.
@@ -59,6 +59,7 @@ def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ],
         "strategies": [{"name": "witness", "arguments": {"folder": str(folder)}, "calibrators": ["quantiles"]}],
         "datasets": [{"name": "synthetic-questions", "questions": QUESTIONS}],
+        "calibration": {"name": "synthetic-questions", "questions": CALIBRATION, "trajectories": 4, "follow_ups": 4},
         "measurement": {"measured": MEASURED, "follow_ups": 4, "replicates": 100},
         "scaling": {"samples": POOL, "targets": [0.9], "levels": [LEVEL]},
     }

@@ -17,7 +17,7 @@ from tests.conftest import PLUGINS
 from tests.one_process import run_here
 
 STRATEGIES = ["pass@1", "majority vote", "best-of-n", "best-of-n + IAS", "oracle IAS", "pass@N"]
-QUESTIONS, POOL = 40, 16
+QUESTIONS, POOL = 20, 16
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import yaml
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import expit
 
@@ -81,6 +81,7 @@ def test_the_seed_decides() -> None:
     assert search(width=2, expansions=2) != search(width=2, expansions=2, seed=6)
 
 
+@settings(max_examples=30)
 @given(st.integers(1, 4), st.integers(1, 4), st.integers(1, 3), st.integers(0, 20))
 def test_costs_and_ends_add_up(width: int, expansions: int, every: int, seed: int) -> None:
     for each in search(width=width, expansions=expansions, every=every, seed=seed):
@@ -297,8 +298,9 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ],
         "calibration": {"name": "synthetic-questions", "questions": 20, "trajectories": 2, "follow_ups": 4},
         "measurement": {"measured": 2, "follow_ups": 4, "replicates": 100},
-        "datasets": [{"name": "synthetic-questions", "questions": 40}],
+        "datasets": [{"name": "synthetic-questions", "questions": 20}],
         "scaling": {"samples": 16, "targets": [0.9]},
+        "shards": {"questions": 10, "trajectories": 8},
     }
     path = folder / "grid.yaml"
     path.write_text(yaml.safe_dump(data))
@@ -350,5 +352,5 @@ def test_the_chosen_trajectory_can_be_read(finished: Path) -> None:
 
     with duckdb.connect(str(finished / "leaderboard.duckdb"), read_only=True) as connection:
         texts = connection.execute("SELECT text, correct FROM searches").fetchall()
-    assert len(texts) == 40 * 6
+    assert len(texts) == 20 * 6
     assert all(("boxed{1}" in text) == correct for text, correct in texts)

@@ -23,7 +23,7 @@ from prmcal.steps import STEP_SEPARATOR
 from tests.registry.create import create_as
 
 Steps = tuple[str, ...]
-WIDTH, EXPANSIONS, MOST_STEPS, TARGET, TREES = 4, 4, 30, 0.99, 80
+WIDTH, EXPANSIONS, MOST_STEPS, TARGET, TREES = 4, 4, 30, 0.99, 40
 AS_PUBLISHED = {
     "width": WIDTH,
     "expansions": EXPANSIONS,

@@ -29,17 +29,17 @@ from tests.one_process import run_here
 
 GRID: dict[str, Any] = yaml.safe_load((PLUGINS / "synthetic.yaml").read_text()) | {
     "calibrators": ["uncalibrated", "isotonic"],
-    "calibration": {"name": "synthetic-questions", "questions": 12, "trajectories": 2, "follow_ups": 4},
+    "calibration": {"name": "synthetic-questions", "questions": 6, "trajectories": 2, "follow_ups": 2},
     "datasets": [
-        {"name": "synthetic-questions", "questions": 12},
+        {"name": "synthetic-questions", "questions": 6},
         {
             "name": "long",
             "plugin": "synthetic-questions",
             "arguments": {"longest": 12},
-            "questions": 10,
+            "questions": 5,
         },
     ],
-    "measurement": {"measured": 2, "follow_ups": 4, "replicates": 100},
+    "measurement": {"measured": 2, "follow_ups": 2, "replicates": 100},
     "scaling": {"samples": 4, "targets": [0.9], "levels": [0.1]},
     "shards": {"questions": 20, "trajectories": 8},
     "league": True,

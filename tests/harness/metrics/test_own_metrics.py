@@ -19,6 +19,7 @@ from prmcal.harness.site import write_page
 from prmcal.harness.terminal import UNLIMITED
 from prmcal.registry.plugins import load_plugin_file
 from tests.conftest import PLUGINS
+from tests.one_process import run_here
 
 OWN = PLUGINS / "metrics.py"
 METRICS: list[Any] = [
@@ -33,25 +34,31 @@ GRID: dict[str, Any] = yaml.safe_load((PLUGINS / "synthetic.yaml").read_text()) 
     "calibrators": ["uncalibrated", "isotonic"],
     "calibration": {"name": "synthetic-questions", "questions": 10, "trajectories": 2, "follow_ups": 4},
     "datasets": [{"name": "synthetic-questions", "questions": 10}],
+    "measurement": {"measured": 2, "follow_ups": 4, "replicates": 100},
     "scaling": {"samples": 4},
     "strategies": ["pass@1"],
 }
 
 
-def with_metrics(*metrics: Any, **measurement: Any) -> dict[str, Any]:
-    return GRID | {"measurement": GRID["measurement"] | measurement | {"metrics": list(metrics)}}
+def with_metrics(*metrics: Any) -> dict[str, Any]:
+    return GRID | {"measurement": GRID["measurement"] | {"metrics": list(metrics)}}
 
 
-def planned(*metrics: Any, **measurement: Any) -> Any:
+def spec(*metrics: Any) -> GridSpec:
     load_plugin_file(PLUGINS / "synthetic.py")
     load_plugin_file(OWN)
-    return build_plan(GridSpec.model_validate(with_metrics(*metrics, **measurement)))
+    return GridSpec.model_validate(with_metrics(*metrics))
+
+
+def planned(*metrics: Any) -> Any:
+    return build_plan(spec(*metrics))
 
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> prmcal.Run:
     out = tmp_path_factory.mktemp("own") / "out"
-    return prmcal.run(with_metrics(*METRICS), out, workers=1, plugins=[PLUGINS / "synthetic.py", OWN])
+    run_here(spec(*METRICS), out, OWN)
+    return prmcal.open_run(out)
 
 
 def test_they_are_on_the_leaderboard_with_intervals_and_tests(run: prmcal.Run) -> None:
@@ -119,7 +126,8 @@ def test_only_the_jobs_that_measure_calibration_depend_on_them() -> None:
 
 def test_a_broken_metric_fails_its_cells_and_is_named(tmp_path: Path) -> None:
     out = tmp_path / "out"
-    found = prmcal.run(with_metrics("broken"), out, workers=1, plugins=[PLUGINS / "synthetic.py", OWN])
+    run_here(spec("broken"), out, OWN)
+    found = prmcal.open_run(out)
     reasons = set(found.leaderboard("calibration")["reason"])
     assert len(reasons) == 1
     (reason,) = reasons

@@ -37,6 +37,7 @@ GRID: dict[str, Any] = yaml.safe_load((PLUGINS / "synthetic.yaml").read_text()) 
     "calibrators": ["uncalibrated", "isotonic"],
     "calibration": {"name": "synthetic-questions", "questions": 10, "trajectories": 2, "follow_ups": 4},
     "datasets": [{"name": "synthetic-questions", "questions": 10}],
+    "measurement": {"measured": 2, "follow_ups": 4, "replicates": 100},
     "scaling": {"samples": 4, "targets": [0.9, 0.99], "levels": [0.1]},
 }
 CELLS = 8

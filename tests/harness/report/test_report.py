@@ -43,6 +43,12 @@ def report(results: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
+@pytest.fixture
+def only_tables(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No figures, which take most of the time."""
+    monkeypatch.setattr("prmcal.harness.report.figures.figures", lambda _: [])
+
+
 def content(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
@@ -102,7 +108,7 @@ def test_a_missing_value_has_its_status_and_reason(report: Path) -> None:
     assert text.count("}failed\\") == text.count("}pending\\") == len(missing) // 2
 
 
-def test_the_best_and_ties_are_marked_among_the_calibrators_of_a_table(tmp_path: Path) -> None:
+def test_the_best_and_ties_are_marked_among_the_calibrators_of_a_table(tmp_path: Path, only_tables: None) -> None:
     calibrators = ("uncalibrated", "temperature", "isotonic")  # each better than the one before
     out = tmp_path / "report"
     write_report(build(tmp_path / "run", llms=["a"], prms=["b"], datasets=["c"], calibrators=calibrators), out)
@@ -112,14 +118,14 @@ def test_the_best_and_ties_are_marked_among_the_calibrators_of_a_table(tmp_path:
     assert "0.150" not in one and "0.300\\" in one and "0.100*\\" in one
 
 
-def test_calibrated_means_the_papers_method_and_is_never_chosen_by_its_error(tmp_path: Path) -> None:
+def test_calibrated_means_the_papers_method_and_is_never_chosen_by_its_error(tmp_path: Path, only_tables: None) -> None:
     calibrators = ("uncalibrated", "quantile-lora", "isotonic")  # the last has the smallest error
     out = tmp_path / "report"
     write_report(build(tmp_path / "run", llms=["a"], prms=["b"], calibrators=calibrators), out)
     assert {row["calibrator"] for row in rows_of(out / "table-1.csv")} == {"uncalibrated", "quantile-lora"}
 
 
-def test_the_papers_numbers_stand_beside_measured_ones_of_the_same_names(tmp_path: Path) -> None:
+def test_the_papers_numbers_stand_beside_measured_ones_of_the_same_names(tmp_path: Path, only_tables: None) -> None:
     of_paper = reported(table="calibration_72b")
     small, large = of_paper["prm"].unique()
     llm, dataset = of_paper["llm"].iloc[0], of_paper["dataset"].iloc[0]
@@ -166,7 +172,7 @@ def test_latex_escapes_names(report: Path) -> None:
 
 
 @pytest.mark.skipif(shutil.which("pdflatex") is None, reason="pdflatex is not installed")
-def test_latex_sets_the_tables(tmp_path: Path) -> None:
+def test_latex_sets_the_tables(tmp_path: Path, only_tables: None) -> None:
     write_report(build(tmp_path / "run", llms=("[a] 100% & $b$", "~{c}^\\d")), tmp_path / "report")
     inputs = "".join(rf"\input{{{path.name}}}" for path in (tmp_path / "report").glob("*.tex"))
     document = tmp_path / "report" / "document.tex"
@@ -228,7 +234,9 @@ def test_a_run_in_which_nothing_is_measured_yet(tmp_path: Path) -> None:
     assert {row["status"] for row in rows_of(tmp_path / "report" / "table-1.csv")} == {"pending"}
 
 
-def test_an_earlier_report_is_replaced_as_a_whole(results: Path, report: Path, tmp_path: Path) -> None:
+def test_an_earlier_report_is_replaced_as_a_whole(
+    results: Path, report: Path, tmp_path: Path, only_tables: None
+) -> None:
     out = Path(shutil.copytree(report, tmp_path / "report"))
     written = write_report(build(tmp_path / "other", llms=["a"], prms=["b"], datasets=["c"]), out)
     assert set(content(out)) == {path.name for path in written} < set(content(report))

@@ -23,9 +23,9 @@ def made(folder: Path, **changes: object) -> Path:
     data |= {
         "llms": data["llms"][:1],
         "calibrators": ["uncalibrated", "spread"],
-        "calibration": {"name": "synthetic-questions", "questions": 20, "trajectories": 2, "follow_ups": 4},
+        "calibration": {"name": "synthetic-questions", "questions": 10, "trajectories": 2, "follow_ups": 4},
         "measurement": {"measured": 2, "follow_ups": 4, "replicates": 100},
-        "datasets": [{"name": "synthetic-questions", "questions": 20}],
+        "datasets": [{"name": "synthetic-questions", "questions": 10}],
         "scaling": {"samples": 16, "targets": [0.9, 0.99], "levels": [0.1, 0.9]},
     }
     path = folder / "grid.yaml"

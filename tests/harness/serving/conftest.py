@@ -21,7 +21,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="package")
 def address(folder: Path) -> Iterator[str]:
     """The address of a server of the run."""
-    with served(folder, "--cell", CELL, "--max-body", BODY) as (address, _):
+    with served(folder, "--cell", CELL, "--max-body", BODY) as (address, *_):
         yield address
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import signal
 import socket
@@ -155,10 +156,9 @@ def test_own_names_and_pages_are_answered(address: str) -> None:
 
 def test_other_machines_need_the_token_and_a_busy_server_refuses_and_finishes_what_it_began(folder: Path) -> None:
     hosts = ("--host", "0.0.0.0", "--allowed-hosts", "prm.example", "--allowed-hosts", "*.lan.example")
-    with served(folder, "--cell", CELL, *hosts, "--max-concurrent", 1) as (address, process):
-        assert process.stdout is not None
-        (token,) = re.findall(r"authorization: Bearer (\S+)'", process.stdout.readline())
-        assert len(token) > 30 and "Other machines" in process.stdout.readline()
+    with served(folder, "--cell", CELL, *hosts, "--max-concurrent", 1) as (address, process, said):
+        (token,) = re.findall(r"authorization: Bearer (\S+)'", said)
+        assert len(token) > 30 and "Other machines" in said
         for wrong in ("x", token[:-1]):
             refused = post(address, {"input": QUESTION}, headers={"authorization": f"Bearer {wrong}"})
             assert refused.status_code == 401 and "authorization: Bearer TOKEN" in message_of(refused)
@@ -187,10 +187,12 @@ def test_other_machines_need_the_token_and_a_busy_server_refuses_and_finishes_wh
             assert refused.status_code == 503 and refused.headers["retry-after"] == "1"
             assert "its limit" in message_of(refused)
             assert httpx2.get(f"{address}/health").status_code == 200
-            process.send_signal(signal.SIGINT)
+            assert process.pid is not None
+            os.kill(process.pid, signal.SIGINT)
             finish.set()
             assert slow.result(SECONDS).status_code == 200
-        assert process.wait(SECONDS) == 0
+        process.join(SECONDS)
+        assert process.exitcode == 0
 
 
 def test_what_cannot_be_served_is_refused_in_one_line(folder: Path, tmp_path: Path, prmcal: Prmcal, port: int) -> None:
