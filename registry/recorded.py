@@ -280,10 +280,9 @@ class RecordedPRM(_Recorded, PRM):
             present_scores = [score for score in scores if score is not None]
             if len(scores) not in (1, len(steps), len(steps) + 1) or not all(map(self._is_known, present_scores)):
                 raise DataError(
-                    f"{self.file_names}, {question.place}: the scores must have a number for each solution, or a list "
-                    f"of {len(steps)} numbers, or {len(steps) + 1} with the bare question, for a solution with "
-                    f"{len(steps)} steps.{' Each is in [0, 1].' if self.scale == 'probability' else ''} "
-                    f"Got {shown(recorded_score)}."
+                    f"{self.file_names}, {question.place}: a solution with {len(steps)} steps must have one score, "
+                    f"{len(steps)} scores, or {len(steps) + 1} with the bare question."
+                    f"{' Each is in [0, 1].' if self.scale == 'probability' else ''} Got {shown(recorded_score)}."
                 )
             for count, score in zip(range(len(steps) + 1 - len(scores), len(steps) + 1), scores, strict=True):
                 if score is not None:

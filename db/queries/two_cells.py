@@ -113,8 +113,8 @@ def _require_comparable(first: Mapping[str, Any], second: Mapping[str, Any]) -> 
     for name, what in (("leaderboard", "leaderboards"), ("dataset", "data sets")):
         if first[name] != second[name]:
             raise IncomparableCellsError(
-                f"Cells of different {what} ('{first[name]}' and '{second[name]}') cannot be paired, because they were "
-                f"not measured alike on the same questions. Name two cells of one leaderboard and data set."
+                f"Cells of different {what} ('{first[name]}' and '{second[name]}') cannot be paired, because their "
+                "questions or measurements differ. Name two cells of one leaderboard and data set."
             )
 
 

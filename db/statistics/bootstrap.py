@@ -69,7 +69,7 @@ class Ratio(LinearisedStatistic):
 
     `sums` and `counts`, of shape (questions,), are S_q and c_q, such as the sum of a quantity over the rows of a
     question and the number of these rows. The counts are not negative, and their sum is positive. The questions are all
-    different. `interval` is the rule for the interval: of the mean of the linearised values (Cochran, 1977, "Sampling
+    different. `interval` is the rule for the interval of the mean of the linearised values (Cochran, 1977, "Sampling
     Techniques", section 6.3).
 
     Raises a ValueError if the shapes differ or a value is not finite.

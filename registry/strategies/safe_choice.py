@@ -48,7 +48,7 @@ def studentised(values: Floats) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class Candidates:
-    """Variants of rules, and their results on calibration questions. The first one draws one sample."""
+    """Variants of rules, and their results on calibration questions. The first variant draws one sample."""
 
     cost: Floats
     """Mean samples, of shape (variants,)."""
@@ -164,8 +164,8 @@ class SafeChoice(PoolStrategy):
     n of equal cost. If no rule passes, one sample is drawn, which keeps the promise. The promise holds for any LLM and
     PRM if new questions come from the same source as the calibration questions. It holds for at most as many samples as
     these have trajectories. It is proved for many questions only, by the central limit theorem. With 50 to 500
-    questions, how often it is broken was measured: see ``python -m benchmarks.statistics.safe_choice``. Among passing
-    variants, the cheapest that is hardly less accurate than the best is used.
+    questions, how often it is broken was measured: see ``python -m benchmarks.statistics.safe_choice``. Of the passing
+    variants that are hardly less accurate than the best, the cheapest is used.
     """
 
     citation = "Angelopoulos et al. (2021), arXiv:2110.01052"

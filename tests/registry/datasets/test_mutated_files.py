@@ -104,7 +104,7 @@ def test_a_folder_in_the_place_of_a_file(suffix: str, tmp_path: Path) -> None:
             RECORDING,
             use_recording,
             {"logits": [10**400, 0]},
-            "the scores must have a number for each solution",
+            "must have one score, ",
         ),
         (
             RECORDING,

@@ -156,7 +156,7 @@ def test_a_broken_recording_is_named_with_its_line(change: dict[str, Any], messa
 @pytest.mark.parametrize("logits", [[[1.0, 2.0], -1.0, 0.25], ["high", -1.0, 0.25], [float("nan"), -1.0, 0.25]])
 def test_scores_that_fit_no_prefix_are_refused(logits: list[Any], tmp_path: Path) -> None:
     prm = prms.create("recorded", path=write(tmp_path, {**RECORD, "logits": logits}))
-    with pytest.raises(DataError, match="must have a number for each solution, or a list of 3 numbers, or 4"):
+    with pytest.raises(DataError, match="a solution with 3 steps must have one score, 3 scores, or 4"):
         prm.score("1+1+1?", [split_steps(RIGHT)])
 
 
