@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
-_SPACE_INSIDE = re.compile(r"\S ")
 _WORDS = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 )
@@ -54,11 +53,11 @@ class Tokenization:
 
     @cached_property
     def _words_end_before_spaces(self) -> bool:
-        """True if it is certain that a space behind another character begins a word, and a text can be cut there."""
+        """True if it is certain that a text can be cut before a space behind another character."""
         if not getattr(self._tokenizer, "is_fast", False):
             return False
         backend = self._tokenizer._tokenizer
-        model, normalizer = backend.model, backend.normalizer
+        model, normalizer, splitter = backend.model, backend.normalizer, backend.pre_tokenizer
         special_tokens = backend.get_added_tokens_decoder().values()
         text, alone = (self._tokenizer("a b", add_special_tokens=add)["input_ids"] for add in (True, False))
         return (
@@ -66,9 +65,10 @@ class Tokenization:
             # NFC changes no space, and combines no character with a space behind it.
             and (normalizer is None or type(normalizer).__name__ == "NFC")
             and not any(token.lstrip or token.rstrip or token.single_word for token in special_tokens)
-            and not any(_SPACE_INSIDE.search(token.content) for token in special_tokens)
+            and not any(re.search(r"\S ", token.content) for token in special_tokens)
             and text[-len(alone) :] == alone
-            and _splits_at_spaces(backend)
+            and splitter is not None
+            and _splits_at_spaces(json.loads(splitter.__getstate__()), backend)
         )
 
 
@@ -84,22 +84,18 @@ def shared_length(left: Sequence[Any], right: Sequence[Any]) -> int:
     return shared
 
 
-def _splits_at_spaces(backend: Any) -> bool:
+def _splits_at_spaces(splitter: dict[str, Any], backend: Any) -> bool:
     """True if the words of a tokenizer are of a kind that is known to end before spaces."""
-    splitter = json.loads(backend.pre_tokenizer.__getstate__()) if backend.pre_tokenizer else {"type": None}
-    parts = splitter.get("pretokenizers", [splitter])
-    match [part["type"] for part in parts]:
-        case ["Metaspace"] if not parts[0]["split"]:
-            # The whole text is one word. No two of its words in the usual sense have a token in common.
-            vocabulary = backend.get_vocab()
-            space = parts[0]["replacement"]
-            inside = re.compile(f"[^\\s{space}]{space}")
+    match splitter.get("pretokenizers", [splitter]):
+        case [{"type": "Metaspace", "replacement": space}]:
+            # The whole text may be one word. Then no token may have parts of two words in the usual sense.
+            vocabulary, inside = backend.get_vocab(), re.compile(f"[^\\s{space}]{space}")
             return not backend.model.ignore_merges and space in vocabulary and not any(map(inside.search, vocabulary))
-        case ["Metaspace"]:
+        case [{"type": "ByteLevel", "use_regex": True}] | [
+            {"type": "Digits"},
+            {"type": "ByteLevel", "use_regex": True},
+        ]:
             return True
-        case ["ByteLevel"] | ["Digits", "ByteLevel"]:
-            return bool(parts[-1]["use_regex"])
-        case ["Split", "ByteLevel"]:
-            pattern = parts[0]["pattern"].get("Regex", "").replace("{1,3}", "")
-            return pattern == _WORDS and parts[0]["behavior"] == "Isolated" and not parts[0]["invert"]
+        case [{"type": "Split", "behavior": "Isolated", "invert": False, "pattern": pattern}, {"type": "ByteLevel"}]:
+            return str(pattern.get("Regex")).replace("{1,3}", "") == _WORDS
     return False
