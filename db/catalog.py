@@ -12,7 +12,7 @@ from prmcal.db.queries.runs import planned_shards
 from prmcal.db.queries.trajectories import prefixes, solutions, trajectories
 from prmcal.db.queries.two_cells import compare_cells
 from prmcal.db.reader import Source, frame
-from prmcal.db.tables import Cell, Comparison, Dataset, Job, Plugin, ReliabilityBin, Run
+from prmcal.db.tables import Cell, Comparison, DatasetRow, JobRow, PluginRow, ReliabilityBin, RunRow
 
 
 def reliability(source: Source, cell_id: str) -> pd.DataFrame:
@@ -36,14 +36,15 @@ def comparisons(source: Source) -> pd.DataFrame:
 
 def runs(source: Source) -> pd.DataFrame:
     """Return all runs, the oldest first."""
-    return frame(source, sa.select(Run).order_by(Run.started_at, Run.run_id))
+    return frame(source, sa.select(RunRow).order_by(RunRow.started_at, RunRow.run_id))
 
 
 def jobs(source: Source) -> pd.DataFrame:
     """Return all jobs of the plan with status and cost."""
-    return frame(source, sa.select(Job).order_by(Job.kind, Job.llm, Job.prm, Job.calibrator, Job.dataset, Job.job_key))
+    order = JobRow.columns("kind", "llm", "prm", "calibrator", "dataset", "job_key")
+    return frame(source, sa.select(JobRow).order_by(*order))
 
 
 def plugins(source: Source) -> pd.DataFrame:
     """Return the plugins of the grid, in the order of the grid."""
-    return frame(source, sa.select(Plugin).order_by(Plugin.kind, Plugin.position, Plugin.name))
+    return frame(source, sa.select(PluginRow).order_by(PluginRow.kind, PluginRow.position, PluginRow.name))

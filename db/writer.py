@@ -90,7 +90,9 @@ class Writer:
     def loaded_jobs(self) -> set[str]:
         """Return the keys of the jobs whose artifacts are in the database."""
         with self._connected() as connection:
-            return set(connection.execute(sa.select(tables.Job.job_key).where(tables.Job.status == "done")).scalars())
+            return set(
+                connection.execute(sa.select(tables.JobRow.job_key).where(tables.JobRow.status == "done")).scalars()
+            )
 
     def finished_cells(self) -> dict[str, str | None]:
         """Return the keys of the jobs that measured the finished cells, by the sorted ids of the cells."""
@@ -102,7 +104,7 @@ class Writer:
     def last_run_ended(self) -> bool:
         """Return whether the last run was not interrupted, so that its comparisons are stored, and was published."""
         with self._connected() as connection:
-            latest = sa.select(tables.Run.status).order_by(tables.LAST_WRITTEN).limit(1)
+            latest = sa.select(tables.RunRow.status).order_by(tables.LAST_WRITTEN).limit(1)
             return connection.execute(latest).scalar() in ("done", "failed") and self.published.exists()
 
     def publish(self) -> None:
@@ -226,17 +228,17 @@ class Transaction:
 
     def interrupt_runs(self) -> None:
         """Mark running runs as interrupted. When a new run begins, they were killed."""
-        running = tables.Run.status == "running"
-        self._connection.execute(sa.update(tables.Run).where(running).values(status="interrupted"))
+        running = tables.RunRow.status == "running"
+        self._connection.execute(sa.update(tables.RunRow).where(running).values(status="interrupted"))
 
     def prune(self, job_keys: Collection[str], cell_ids: Collection[str]) -> None:
         """Delete the rows of all other jobs and cells, and the description of the grid, which the caller writes again.
 
         Comparisons with another cell are deleted too.
         """
-        for model in (tables.Plugin, tables.DescribedMetric, tables.Dataset, tables.Question, tables.JobInput):
+        for model in (tables.PluginRow, tables.DescribedMetric, tables.DatasetRow, tables.QuestionRow, tables.JobInput):
             self._connection.execute(sa.delete(model))
-        jobs = set(self._connection.execute(sa.select(tables.Job.job_key)).scalars()) - set(job_keys)
+        jobs = set(self._connection.execute(sa.select(tables.JobRow.job_key)).scalars()) - set(job_keys)
         cells = set(self._connection.execute(sa.select(tables.Cell.cell_id)).scalars()) - set(cell_ids)
         for table in tables.Base.metadata.sorted_tables:
             of_cells = [name for name in ("cell_id", "cell_a", "cell_b") if name in table.columns]

@@ -25,7 +25,7 @@ from prmcal.db.metrics import Leaderboard, cell_id
 from prmcal.db.queries.curves import ExactCurves
 from prmcal.db.reader import engine_for
 from prmcal.db.run_folder import database_path
-from prmcal.db.tables import Cell, Dataset, Job, JobInput, Plugin, Question, Run
+from prmcal.db.tables import Cell, DatasetRow, JobInput, JobRow, PluginRow, QuestionRow, RunRow
 from prmcal.db.tables.runs import Base
 from prmcal.db.writer import Writer
 
@@ -51,7 +51,7 @@ def grid() -> Iterator[tuple[str, str, str, str]]:
 def describe(writer: Writer) -> None:
     """Write the small tables, with the plan and the status of its jobs."""
     rows: list[Base] = [
-        Run(
+        RunRow(
             run_id="run",
             grid_name="large",
             grid_key="k" * 24,
@@ -66,11 +66,11 @@ def describe(writer: Writer) -> None:
     kinds = {"llm": LLMS, "prm": PRMS, "calibrator": CALIBRATORS, "dataset": DATASETS, "strategy": STRATEGIES}
     for kind, names in kinds.items():
         for place, name in enumerate(names):
-            rows.append(Plugin(kind=kind, name=name, plugin=name, arguments={}, identity={}, position=place))
+            rows.append(PluginRow(kind=kind, name=name, plugin=name, arguments={}, identity={}, position=place))
     for dataset in DATASETS:
-        rows.append(Dataset(name=dataset, split="test", content_hash="h", questions=QUESTIONS, grader_version="1"))
+        rows.append(DatasetRow(name=dataset, split="test", content_hash="h", questions=QUESTIONS, grader_version="1"))
         rows += [
-            Question(
+            QuestionRow(
                 dataset=dataset,
                 split="test",
                 question_id=f"q{number:04}",
@@ -97,7 +97,7 @@ def describe(writer: Writer) -> None:
 def job(kind: str, names: tuple[str, ...], *inputs: tuple[str, ...], **columns: Any) -> list[Base]:
     key = "-".join((kind, *names))
     shards = [{"key": f"{key}-{number}", "seed": number} for number in range(16)]
-    row = Job(
+    row = JobRow(
         job_key=key,
         kind=kind,
         split="test",

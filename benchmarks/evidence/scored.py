@@ -15,7 +15,7 @@ import sqlalchemy as sa
 
 from prmcal.db.reader import frame
 from prmcal.db.run_folder import published_path
-from prmcal.db.tables import Job, Question, Reward, Trajectory
+from prmcal.db.tables import JobRow, QuestionRow, Reward, TrajectoryRow
 from prmcal.steps import split_steps
 
 _SOLUTIONS = 8
@@ -26,22 +26,24 @@ def main() -> None:
     """Write the file."""
     run, out = map(Path, sys.argv[1:])
     source = published_path(run)
-    jobs = frame(source, sa.select(Job.job_key, Job.kind, Job.llm, Job.dataset).where(Job.split == "test"))
+    jobs = frame(
+        source, sa.select(JobRow.job_key, JobRow.kind, JobRow.llm, JobRow.dataset).where(JobRow.split == "test")
+    )
     first = jobs[jobs["kind"] == "score"].iloc[0]
     same_setting = jobs[(jobs["llm"] == first["llm"]) & (jobs["dataset"] == first["dataset"])]
     keys = {kind: same_setting.loc[same_setting["kind"] == kind, "job_key"].iloc[0] for kind in ("rollout", "score")}
     texts = frame(
         source,
         sa.select(
-            *(Trajectory.question_id, Trajectory.trajectory, Trajectory.text, Trajectory.answer),
-            *(Trajectory.correct, Question.text.label("question")),
+            *(TrajectoryRow.question_id, TrajectoryRow.trajectory, TrajectoryRow.text, TrajectoryRow.answer),
+            *(TrajectoryRow.correct, QuestionRow.text.label("question")),
         )
-        .join(Question, Question.question_id == Trajectory.question_id)
+        .join(QuestionRow, QuestionRow.question_id == TrajectoryRow.question_id)
         .where(
-            *(Trajectory.job_key == keys["rollout"], Trajectory.trajectory < _SOLUTIONS),
-            *(Question.dataset == first["dataset"], Question.split == "test"),
+            *(TrajectoryRow.job_key == keys["rollout"], TrajectoryRow.trajectory < _SOLUTIONS),
+            *(QuestionRow.dataset == first["dataset"], QuestionRow.split == "test"),
         )
-        .order_by(Trajectory.question_id, Trajectory.trajectory),
+        .order_by(TrajectoryRow.question_id, TrajectoryRow.trajectory),
     )
     rewards = frame(
         source,

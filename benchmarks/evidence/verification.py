@@ -24,7 +24,7 @@ from prmcal.db.reader import frame
 from prmcal.db.run_folder import published_path
 from prmcal.db.statistics.bootstrap import Bootstrap, QuestionMean, estimate
 from prmcal.db.statistics.intervals import bounded_interval
-from prmcal.db.tables import Job, Reward, Trajectory
+from prmcal.db.tables import JobRow, Reward, TrajectoryRow
 
 
 def verification(directory: Path) -> pd.DataFrame:
@@ -59,18 +59,21 @@ def _areas(source: Path, cell: dict[str, Any]) -> np.ndarray[Any, np.dtype[np.fl
 
 def last_rewards(source: Path, cell: dict[str, Any]) -> pd.DataFrame:
     """Return the test trajectories of a data set and an LLM, with the last score of a PRM and the final answer."""
-    rollout, score = sa.orm.aliased(Job), sa.orm.aliased(Job)
+    rollout, score = sa.orm.aliased(JobRow), sa.orm.aliased(JobRow)
     query = (
         sa.select(
-            Trajectory.question_id,
-            Trajectory.trajectory,
-            Trajectory.answer,
-            Trajectory.correct,
+            TrajectoryRow.question_id,
+            TrajectoryRow.trajectory,
+            TrajectoryRow.answer,
+            TrajectoryRow.correct,
             Reward.step,
             Reward.logit,
         )
-        .join(rollout, rollout.job_key == Trajectory.job_key)
-        .join(Reward, sa.and_(Reward.question_id == Trajectory.question_id, Reward.trajectory == Trajectory.trajectory))
+        .join(rollout, rollout.job_key == TrajectoryRow.job_key)
+        .join(
+            Reward,
+            sa.and_(Reward.question_id == TrajectoryRow.question_id, Reward.trajectory == TrajectoryRow.trajectory),
+        )
         .join(score, score.job_key == Reward.job_key)
         .where(
             rollout.llm == cell["llm"],

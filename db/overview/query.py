@@ -15,7 +15,7 @@ from prmcal.db.queries.health import health
 from prmcal.db.reader import Source, connection_of, frame
 from prmcal.db.statistics.intervals import UNKNOWN, bounded_interval, error_interval, gain_interval
 from prmcal.db.statistics.paired import standings
-from prmcal.db.tables import LAST_WRITTEN, Cell, Job, LeaguePoint, Run
+from prmcal.db.tables import LAST_WRITTEN, Cell, JobRow, LeaguePoint, RunRow
 
 _FIRST_COLUMNS = ("calibrator", "rank", "rank_low", "rank_high", "mean_rank", "settings", "lowest")
 _AT = {accuracy_at_name(budget): budget for budget in LEAGUE_BUDGETS}
@@ -45,7 +45,7 @@ def overview(source: Source, **names: Unpack[SettingNames]) -> types.Overview:
         questions = reading.tested_questions(connection, calibration)
         findings = health(connection, **names)
         savings = _saving(connection, names)
-        status = connection.scalar(sa.select(Run.status).order_by(LAST_WRITTEN).limit(1))
+        status = connection.scalar(sa.select(RunRow.status).order_by(LAST_WRITTEN).limit(1))
     with_values = _with_values(calibration, results, tests, baseline, descriptions)
     counts = reading.counted_tests(tests, lower_wins=True)
     baseline_values = values[values["calibrator"] == baseline]
@@ -122,8 +122,8 @@ def _with_values(
 
 def _fit_seconds(connection: sa.Connection, names: SettingNames) -> dict[str, float]:
     # A fit can have a row for each name in the grid.
-    fits = sa.select(Job.llm, Job.prm, Job.calibrator, Job.job_key, Job.seconds).where(
-        Job.kind == "fit", Job.status == "done", Job.calibrator.is_not(None)
+    fits = sa.select(JobRow.llm, JobRow.prm, JobRow.calibrator, JobRow.job_key, JobRow.seconds).where(
+        JobRow.kind == "fit", JobRow.status == "done", JobRow.calibrator.is_not(None)
     )
     rows = with_names(frame(connection, fits), {**names, "dataset": None}).drop_duplicates(["calibrator", "job_key"])
     # The sum is exact. That of the database depends on the order of its rows.

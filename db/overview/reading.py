@@ -16,7 +16,7 @@ from prmcal.db.reader import frame
 from prmcal.db.statistics.budgets import equal_cost_values
 from prmcal.db.statistics.intervals import bounded_interval, gain_interval, skewed_interval
 from prmcal.db.statistics.paired import SIGNIFICANCE
-from prmcal.db.tables import Cell, Comparison, Dataset, Job, Plugin, QuestionResult, Result, SampleAccuracy
+from prmcal.db.tables import Cell, Comparison, DatasetRow, JobRow, PluginRow, QuestionResult, Result, SampleAccuracy
 
 
 def question_values(
@@ -77,14 +77,14 @@ def counted_tests(tests: pd.DataFrame, *, lower_wins: bool, without: Collection[
 
 def citations(connection: sa.Connection, kind: str) -> dict[str, str]:
     """Return where the plugins of a kind were published, by their names in the grid."""
-    rows = connection.execute(sa.select(Plugin.name, Plugin.citation).where(Plugin.kind == kind))
+    rows = connection.execute(sa.select(PluginRow.name, PluginRow.citation).where(PluginRow.kind == kind))
     return {row.name: row.citation for row in rows}
 
 
 def tested_questions(connection: sa.Connection, cells: pd.DataFrame) -> dict[str, int]:
     """Return the number of test questions of the data sets of some cells."""
-    query = sa.select(Dataset.name, Dataset.questions).where(
-        Dataset.split == "test", Dataset.name.in_(list(cells["dataset"].unique()))
+    query = sa.select(DatasetRow.name, DatasetRow.questions).where(
+        DatasetRow.split == "test", DatasetRow.name.in_(list(cells["dataset"].unique()))
     )
     return {row.name: row.questions for row in connection.execute(query)}
 
@@ -186,8 +186,8 @@ def against_equal_cost(spent: pd.DataFrame, curves: pd.DataFrame) -> pd.DataFram
 
 def sample_accuracies(connection: sa.Connection, settings: pd.DataFrame) -> pd.DataFrame:
     """Return the accuracy of best-of-n on each question for every n."""
-    curves = Job.kind == "curves", Job.calibrator.is_(None), Job.status == "done"
-    keys = frame(connection, sa.select(*Job.columns("job_key", *SETTING)).where(*curves))
+    curves = JobRow.kind == "curves", JobRow.calibrator.is_(None), JobRow.status == "done"
+    keys = frame(connection, sa.select(*JobRow.columns("job_key", *SETTING)).where(*curves))
     keys = keys.merge(settings[SETTING].drop_duplicates(), on=SETTING)
     query = sa.select(*SampleAccuracy.columns("job_key", "question_id", "samples", "accuracy")).where(
         SampleAccuracy.job_key.in_(list(keys["job_key"]))

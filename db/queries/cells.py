@@ -12,7 +12,18 @@ import sqlalchemy as sa
 
 from prmcal.db.metrics import Leaderboard, MetricColumn, Metrics, cell_number
 from prmcal.db.reader import Source, connection_of, frame
-from prmcal.db.tables import Cell, Dataset, DescribedMetric, Job, JobInput, Plugin, Question, Result, Run, Trajectory
+from prmcal.db.tables import (
+    Cell,
+    DatasetRow,
+    DescribedMetric,
+    JobInput,
+    JobRow,
+    PluginRow,
+    QuestionRow,
+    Result,
+    RunRow,
+    TrajectoryRow,
+)
 from prmcal.errors import UnknownCellError
 
 if TYPE_CHECKING:
@@ -46,7 +57,7 @@ def cell_numbers() -> sa.Subquery:
 def _grid_order(kind: str) -> list[sa.ColumnElement[Any]]:
     """Return columns that order cells as the grid orders its plugins of a kind. Cells without a plugin come first."""
     name = getattr(Cell, kind)
-    position = sa.select(Plugin.position).where(Plugin.kind == kind, Plugin.name == name).scalar_subquery()
+    position = sa.select(PluginRow.position).where(PluginRow.kind == kind, PluginRow.name == name).scalar_subquery()
     return [name.is_not(None), position.asc().nulls_last(), name.nulls_first()]
 
 
@@ -174,8 +185,8 @@ _REGISTERED: dict[Role, tuple[str, tuple[str, ...]]] = {
 def with_role(source: Source, role: Role) -> list[str]:
     """Return the plugins of the grid that have a role: their names in the grid, in the order of the grid."""
     kind, registered = _REGISTERED[role]
-    query = sa.select(Plugin.name).where(Plugin.kind == kind, Plugin.plugin.in_(registered))
-    return list(frame(source, query.order_by(Plugin.position, Plugin.name))["name"])
+    query = sa.select(PluginRow.name).where(PluginRow.kind == kind, PluginRow.plugin.in_(registered))
+    return list(frame(source, query.order_by(PluginRow.position, PluginRow.name))["name"])
 
 
 @dataclass(frozen=True)
@@ -203,14 +214,13 @@ def cell(source: Source, cell_id: str, *, samples: int = 3) -> CellDetail:
     with connection_of(source) as connection:
         row = cell_row(connection, cell_id)
         jobs = _upstream_jobs(connection, row)
-        measured_by = sa.select(Run.__table__).where(Run.run_id == row["source"])
+        measured_by = sa.select(RunRow.__table__).where(RunRow.run_id == row["source"])
         run = connection.execute(measured_by).mappings().one_or_none()
         kinds = ("llm", "prm", "calibrator", "dataset", "strategy")
         names = [(kind, row[kind]) for kind in kinds if row[kind] is not None]
-        its_plugins = sa.tuple_(Plugin.kind, Plugin.name).in_(names)
-        its_datasets = sa.tuple_(Dataset.name, Dataset.split).in_(
-            list(jobs[["dataset", "split"]].dropna().drop_duplicates().itertuples(index=False, name=None))
-        )
+        its_plugins = sa.tuple_(PluginRow.kind, PluginRow.name).in_(names)
+        splits = jobs[["dataset", "split"]].dropna().drop_duplicates().itertuples(index=False, name=None)
+        datasets = sa.select(DatasetRow).where(sa.tuple_(DatasetRow.name, DatasetRow.split).in_(list(splits)))
         results = sa.select(Result).where(Result.cell_id == cell_id)
         results = results.order_by(Result.metric, Result.question_level.nulls_first())
         return CellDetail(
@@ -218,8 +228,8 @@ def cell(source: Source, cell_id: str, *, samples: int = 3) -> CellDetail:
             run=None if run is None else dict(run),
             results=frame(connection, results).drop(columns="cell_id"),
             jobs=jobs,
-            plugins=frame(connection, sa.select(Plugin).where(its_plugins).order_by(Plugin.kind, Plugin.name)),
-            datasets=frame(connection, sa.select(Dataset).where(its_datasets).order_by(Dataset.name, Dataset.split)),
+            plugins=frame(connection, sa.select(PluginRow).where(its_plugins).order_by(PluginRow.kind, PluginRow.name)),
+            datasets=frame(connection, datasets.order_by(DatasetRow.name, DatasetRow.split)),
             samples=frame(connection, sampled(list(_measured_jobs(jobs, row)["job_key"])).limit(samples)),
         )
 
@@ -237,14 +247,14 @@ def cell_row(connection: sa.Connection, cell_id: str) -> dict[str, Any]:
 
 
 def _upstream_jobs(connection: sa.Connection, row: dict[str, Any]) -> pd.DataFrame:
-    start = sa.select(Job.job_key, sa.literal(0).label("depth")).where(Job.job_key == row["job_key"])
+    start = sa.select(JobRow.job_key, sa.literal(0).label("depth")).where(JobRow.job_key == row["job_key"])
     upstream = start.cte("upstream", recursive=True)
     edges = sa.select(JobInput.input_key, upstream.c.depth + 1).join(upstream, JobInput.job_key == upstream.c.job_key)
     upstream = upstream.union(edges)
     depth = sa.func.min(upstream.c.depth).label("depth")
     nearest = sa.select(upstream.c.job_key, depth).group_by(upstream.c.job_key).subquery()
-    jobs = sa.select(nearest.c.depth, Job.__table__).join(nearest, nearest.c.job_key == Job.job_key)
-    return frame(connection, jobs.order_by(nearest.c.depth, Job.kind, Job.job_key))
+    jobs = sa.select(nearest.c.depth, JobRow.__table__).join(nearest, nearest.c.job_key == JobRow.job_key)
+    return frame(connection, jobs.order_by(nearest.c.depth, JobRow.kind, JobRow.job_key))
 
 
 def _measured_jobs(jobs: pd.DataFrame, row: dict[str, Any]) -> pd.DataFrame:
@@ -258,15 +268,17 @@ def _measured_jobs(jobs: pd.DataFrame, row: dict[str, Any]) -> pd.DataFrame:
 
 def of_job(question_id: Any) -> sa.ColumnElement[bool]:
     """Return the condition that a row of the table ``questions`` is about a question of a job."""
-    return sa.and_(Question.dataset == Job.dataset, Question.split == Job.split, Question.question_id == question_id)
+    same_split = (QuestionRow.dataset == JobRow.dataset, QuestionRow.split == JobRow.split)
+    return sa.and_(*same_split, QuestionRow.question_id == question_id)
 
 
 def sampled(job_keys: Sequence[str]) -> sa.Select[*tuple[Any, ...]]:
     """Select the trajectories of some jobs with their questions, ordered by question and index."""
-    labels = {"question": Question.text, "reference": Question.answer, "question_level": Question.level}
+    labels = {"question": QuestionRow.text, "reference": QuestionRow.answer, "question_level": QuestionRow.level}
     of_questions = [column.label(name) for name, column in labels.items()]
     columns = ("trajectory", "text", "steps", "tokens", "finish_reason", "answer", "verdict", "correct")
-    rows = sa.select(Trajectory.question_id, *of_questions, *Trajectory.columns(*columns))
-    rows = rows.join(Job, Job.job_key == Trajectory.job_key).outerjoin(Question, of_job(Trajectory.question_id))
-    rows = rows.where(Trajectory.job_key.in_(job_keys))
-    return rows.order_by(Trajectory.question_id, Trajectory.trajectory, Trajectory.job_key)
+    rows = sa.select(TrajectoryRow.question_id, *of_questions, *TrajectoryRow.columns(*columns))
+    rows = rows.join(JobRow, JobRow.job_key == TrajectoryRow.job_key)
+    rows = rows.outerjoin(QuestionRow, of_job(TrajectoryRow.question_id))
+    rows = rows.where(TrajectoryRow.job_key.in_(job_keys))
+    return rows.order_by(TrajectoryRow.question_id, TrajectoryRow.trajectory, TrajectoryRow.job_key)

@@ -19,15 +19,15 @@ from prmcal.db.statistics.budgets import (
     whole_samples_needed,
 )
 from prmcal.db.statistics.intervals import IntervalRule, bounded_interval, exact_interval
-from prmcal.db.tables import CalibratedReward, Cell, CurvePoint, Job, JobInput, QuestionResult, SampleAccuracy
+from prmcal.db.tables import CalibratedReward, Cell, CurvePoint, JobInput, JobRow, QuestionResult, SampleAccuracy
 
-_OF_JOB = (Job.dataset, Job.llm, Job.prm, Job.calibrator)
+_OF_JOB = (JobRow.dataset, JobRow.llm, JobRow.prm, JobRow.calibrator)
 
 
 def curve_points(source: Source) -> pd.DataFrame:
     """Return the points of all curves: dataset, llm, prm, calibrator (null: fixed n) and the columns of the table."""
     order = (*_OF_JOB, CurvePoint.question_level, CurvePoint.level, CurvePoint.point)
-    points = sa.select(*_OF_JOB, CurvePoint.__table__).join(Job, Job.job_key == CurvePoint.job_key)
+    points = sa.select(*_OF_JOB, CurvePoint.__table__).join(JobRow, JobRow.job_key == CurvePoint.job_key)
     points = points.order_by(*(column.nulls_first() for column in order))
     return frame(source, points).drop(columns="job_key")
 
@@ -51,8 +51,8 @@ def searches(source: Source) -> list[str]:
 def _reading(source: Source, kind: str) -> list[str]:
     """Return the cells of strategies whose jobs read a job of this kind."""
     query = sa.select(Cell.cell_id).join(JobInput, JobInput.job_key == Cell.job_key)
-    query = query.join(Job, Job.job_key == JobInput.input_key)
-    query = query.where(Cell.leaderboard != "calibration", Job.kind == kind)
+    query = query.join(JobRow, JobRow.job_key == JobInput.input_key)
+    query = query.where(Cell.leaderboard != "calibration", JobRow.kind == kind)
     return list(frame(source, query.distinct().order_by(Cell.cell_id))["cell_id"])
 
 
@@ -130,9 +130,9 @@ class ExactCurves:
 
 def exact_curves(source: Source, dataset: str, llm: str, prm: str) -> ExactCurves | None:
     """Read the curves of one data set, LLM and PRM; None if the run has not computed them."""
-    of_setting = (Job.dataset == dataset, Job.llm == llm, Job.prm == prm, Job.kind == "curves")
+    of_setting = (JobRow.dataset == dataset, JobRow.llm == llm, JobRow.prm == prm, JobRow.kind == "curves")
     with connection_of(source) as connection:
-        query = sa.select(Job.job_key).where(*of_setting, Job.calibrator.is_(None), Job.status == "done")
+        query = sa.select(JobRow.job_key).where(*of_setting, JobRow.calibrator.is_(None), JobRow.status == "done")
         key = connection.scalar(query.limit(1))
         if key is None:
             return None
@@ -152,8 +152,8 @@ def exact_curves(source: Source, dataset: str, llm: str, prm: str) -> ExactCurve
 
 def _bare_rewards(of_setting: tuple[sa.ColumnElement[bool], ...]) -> sa.Select[tuple[str, float, str, float]]:
     """Select calibrator, level, question_id and reward at step 0, which all trajectories of a question share."""
-    read_by = sa.select(Job.calibrator, JobInput.input_key).join(JobInput, JobInput.job_key == Job.job_key)
-    keys = read_by.where(*of_setting, Job.calibrator.is_not(None)).distinct().subquery()
+    read_by = sa.select(JobRow.calibrator, JobInput.input_key).join(JobInput, JobInput.job_key == JobRow.job_key)
+    keys = read_by.where(*of_setting, JobRow.calibrator.is_not(None)).distinct().subquery()
     reward = sa.func.min(CalibratedReward.reward).label("reward")
     columns = (keys.c.calibrator, CalibratedReward.level, CalibratedReward.question_id)
     rewards = sa.select(*columns, reward).join(keys, keys.c.input_key == CalibratedReward.job_key)

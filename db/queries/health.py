@@ -16,13 +16,13 @@ from prmcal.db.statistics.intervals import bounded_interval
 from prmcal.db.tables import (
     Cell,
     HealthCheck,
-    Job,
     JobInput,
-    Plugin,
-    Question,
+    JobRow,
+    PluginRow,
     QuestionResult,
+    QuestionRow,
     Reward,
-    Trajectory,
+    TrajectoryRow,
     Verdict,
 )
 
@@ -90,14 +90,14 @@ def _condition_counts(
 
 def _solutions(connection: sa.Connection) -> Iterator[HealthCheck]:
     """Count the solutions without a readable answer, the solutions cut off, and the solutions with a single step."""
-    source = sa.join(Trajectory, Job, Job.job_key == Trajectory.job_key)
+    source = sa.join(TrajectoryRow, JobRow, JobRow.job_key == TrajectoryRow.job_key)
     conditions = {
-        "unread": Trajectory.verdict == "unparsed",
-        **{reason: Trajectory.verdict == reason for reason in _REASONS},
-        "cut off": Trajectory.finish_reason.in_(_CUT_OFF),
-        "single step": Trajectory.steps == 1,
+        "unread": TrajectoryRow.verdict == "unparsed",
+        **{reason: TrajectoryRow.verdict == reason for reason in _REASONS},
+        "cut off": TrajectoryRow.finish_reason.in_(_CUT_OFF),
+        "single step": TrajectoryRow.steps == 1,
     }
-    for subset, check, count, total in _condition_counts(connection, source, Job.columns(*_DATA), conditions):
+    for subset, check, count, total in _condition_counts(connection, source, JobRow.columns(*_DATA), conditions):
         severity: Severity = "notable" if count > _NOTABLE_SHARE * total or check in _REASONS else "fine"
         if check == "unread" and count > MOST_UNREAD * total:
             severity = "misleading"
@@ -108,9 +108,10 @@ def _solutions(connection: sa.Connection) -> Iterator[HealthCheck]:
 
 def _ways(connection: sa.Connection) -> Iterator[HealthCheck]:
     """Count the answers that were found in each way."""
-    data_columns = Job.columns(*_DATA)
-    counts = sa.select(*data_columns, Trajectory.found_by, sa.func.count().label("count"))
-    counts = counts.join(Job, Job.job_key == Trajectory.job_key).group_by(*data_columns, Trajectory.found_by)
+    data_columns = JobRow.columns(*_DATA)
+    counts = sa.select(*data_columns, TrajectoryRow.found_by, sa.func.count().label("count"))
+    counts = counts.join(JobRow, JobRow.job_key == TrajectoryRow.job_key)
+    counts = counts.group_by(*data_columns, TrajectoryRow.found_by)
     columns = counts.subquery().c
     total = sa.func.sum(columns["count"]).over(partition_by=[columns[name] for name in _DATA]).label("total")
     for *data, way, count, solutions in connection.execute(sa.select(*columns, total).order_by(*columns)):
@@ -121,10 +122,10 @@ def _ways(connection: sa.Connection) -> Iterator[HealthCheck]:
 
 def _graders(connection: sa.Connection) -> Iterator[HealthCheck]:
     """Count on how many answers each other grader differs from the first one, and show some of them."""
-    grader = Job.parameters["grader"]["name"].as_string().label("grader")
-    columns = (*Job.columns(*_DATA), grader, Verdict.agrees, Verdict.answer, Question.answer.label("reference"))
-    query = sa.select(*columns).select_from(Verdict).join(Job, Job.job_key == Verdict.job_key)
-    query = query.join(Question, of_job(Verdict.question_id)).order_by(Verdict.question_id, Verdict.trajectory)
+    grader = JobRow.parameters["grader"]["name"].as_string().label("grader")
+    columns = (*JobRow.columns(*_DATA), grader, Verdict.agrees, Verdict.answer, QuestionRow.answer.label("reference"))
+    query = sa.select(*columns).select_from(Verdict).join(JobRow, JobRow.job_key == Verdict.job_key)
+    query = query.join(QuestionRow, of_job(Verdict.question_id)).order_by(Verdict.question_id, Verdict.trajectory)
     for (*data, name), rows in frame(connection, query).groupby([*_DATA, "grader"]):
         disagreements = rows[~rows["agrees"].astype(bool)]
         pairs = disagreements.drop_duplicates(["answer", "reference"]).head(_EXAMPLES)
@@ -134,11 +135,13 @@ def _graders(connection: sa.Connection) -> Iterator[HealthCheck]:
 
 
 def _examples(connection: sa.Connection, subset: dict[str, str], check: str) -> list[str]:
-    column = Trajectory.text if check == "unread" else Trajectory.answer
-    of_subset = (getattr(Job, name) == value for name, value in subset.items())
-    query = sa.select(column).join(Job, Job.job_key == Trajectory.job_key).where(*of_subset, column.is_not(None))
-    query = query.where(Trajectory.verdict == {"unread": "unparsed"}.get(check, check))
-    query = query.order_by(Trajectory.question_id, Trajectory.trajectory).limit(_LOOKED_AT)
+    column = TrajectoryRow.text if check == "unread" else TrajectoryRow.answer
+    of_subset = (getattr(JobRow, name) == value for name, value in subset.items())
+    query = sa.select(column).join(JobRow, JobRow.job_key == TrajectoryRow.job_key)
+    query = query.where(
+        *of_subset, column.is_not(None), TrajectoryRow.verdict == {"unread": "unparsed"}.get(check, check)
+    )
+    query = query.order_by(TrajectoryRow.question_id, TrajectoryRow.trajectory).limit(_LOOKED_AT)
     ends = (str(text).rstrip().rpartition("\n")[2].strip() for text in connection.execute(query).scalars())
     different = list(dict.fromkeys(ends))[:_EXAMPLES]
     return [end if len(end) <= _EXAMPLE_CHARACTERS else f"...{end[-_EXAMPLE_CHARACTERS:]}" for end in different]
@@ -146,17 +149,17 @@ def _examples(connection: sa.Connection, subset: dict[str, str], check: str) -> 
 
 def _questions(connection: sa.Connection) -> Iterator[HealthCheck]:
     """Count the test questions whose solutions are all right, all wrong, or have one answer only."""
-    data = Job.columns(*_DATA)
+    data = JobRow.columns(*_DATA)
     by_question = (
         sa.select(
             *data,
-            sa.func.bool_and(Trajectory.correct).label("right"),
-            sa.func.bool_or(Trajectory.correct).label("any_right"),
-            (sa.func.count(sa.distinct(Trajectory.answer)) == 1).label("equal"),
+            sa.func.bool_and(TrajectoryRow.correct).label("right"),
+            sa.func.bool_or(TrajectoryRow.correct).label("any_right"),
+            (sa.func.count(sa.distinct(TrajectoryRow.answer)) == 1).label("equal"),
         )
-        .join(Job, Job.job_key == Trajectory.job_key)
-        .where(Job.split == "test")
-        .group_by(*data, Trajectory.job_key, Trajectory.question_id)
+        .join(JobRow, JobRow.job_key == TrajectoryRow.job_key)
+        .where(JobRow.split == "test")
+        .group_by(*data, TrajectoryRow.job_key, TrajectoryRow.question_id)
         .having(sa.func.count() > 1)
         .subquery()
     )
@@ -177,17 +180,17 @@ def _questions(connection: sa.Connection) -> Iterator[HealthCheck]:
 
 def _rewards(connection: sa.Connection) -> Iterator[HealthCheck]:
     """Check the rewards of whole solutions and of bare questions, for each data set, LLM and PRM of the test split."""
-    score, graded = aliased(Job), graded_jobs()
+    score, graded = aliased(JobRow), graded_jobs()
     group = [score.dataset, score.split, score.llm, score.prm, Reward.job_key, Reward.question_id]
-    reward = sa.func.max(Reward.reward).filter(Reward.step == Trajectory.steps).label("reward")
+    reward = sa.func.max(Reward.reward).filter(Reward.step == TrajectoryRow.steps).label("reward")
     bare_is_scored = (sa.func.count(Reward.reward).filter(Reward.step == 0) > 0).label("bare")
-    same = (Trajectory.question_id == Reward.question_id, Trajectory.trajectory == Reward.trajectory)
-    query = sa.select(*group, reward, bare_is_scored, Trajectory.correct).join(score, score.job_key == Reward.job_key)
-    query = query.join(JobInput, JobInput.job_key == score.job_key)
+    same = (TrajectoryRow.question_id == Reward.question_id, TrajectoryRow.trajectory == Reward.trajectory)
+    query = sa.select(*group, reward, bare_is_scored, TrajectoryRow.correct)
+    query = query.join(score, score.job_key == Reward.job_key).join(JobInput, JobInput.job_key == score.job_key)
     query = query.join(graded, is_graded_for(graded, JobInput.input_key, score))
-    query = query.join(Trajectory, sa.and_(Trajectory.job_key == graded.c.graded, *same))
+    query = query.join(TrajectoryRow, sa.and_(TrajectoryRow.job_key == graded.c.graded, *same))
     query = query.where(score.kind == "score", score.split == "test")
-    solutions = frame(connection, query.group_by(*group, Reward.trajectory, Trajectory.correct))
+    solutions = frame(connection, query.group_by(*group, Reward.trajectory, TrajectoryRow.correct))
     for names, of_prm in solutions.groupby([*_DATA, "prm"], sort=True):
         dataset, split, llm, prm = map(str, names)
         subset: dict[str, Any] = {"dataset": dataset, "split": split, "llm": llm, "prm": prm}
@@ -228,9 +231,9 @@ def areas_within(solutions: pd.DataFrame) -> pd.Series:
 
 def _choices(connection: sa.Connection) -> Iterator[HealthCheck]:
     """Compare each PRM's best-of-N (with the largest N) with one sample and with a plain vote, paired by question."""
-    columns = (*Cell.columns("strategy", "dataset", "llm", "prm"), Plugin.arguments)
+    columns = (*Cell.columns("strategy", "dataset", "llm", "prm"), PluginRow.arguments)
     query = sa.select(*columns, *QuestionResult.columns("question_id", "value"))
-    query = query.join(Plugin, sa.and_(Plugin.kind == "strategy", Plugin.name == Cell.strategy))
+    query = query.join(PluginRow, sa.and_(PluginRow.kind == "strategy", PluginRow.name == Cell.strategy))
     query = query.join(QuestionResult, QuestionResult.cell_id == Cell.cell_id)
     query = query.where(Cell.leaderboard == "scaling", Cell.status == "done", Cell.calibrator.is_(None))
     values = frame(connection, query.where(QuestionResult.metric == "accuracy"))

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from prmcal.db.queries.cells import cell_numbers, cell_row
 from prmcal.db.reader import Source, frame
 from prmcal.db.run_folder import finished_artifacts
-from prmcal.db.tables import Cell, Job, JobInput
+from prmcal.db.tables import Cell, JobInput, JobRow
 
 
 def planned_shards(source: Source) -> pd.DataFrame:
@@ -19,8 +19,10 @@ def planned_shards(source: Source) -> pd.DataFrame:
     The columns are kind, jobs, failed (number of failed or blocked jobs), shard_keys (list of keys) and
     seconds_per_shard (mean over finished jobs; missing if there is none).
     """
-    query = sa.select(Job.kind, Job.status, Job.shards, Job.seconds, Job.parameters["shards"].label("planned"))
-    jobs = frame(source, query.order_by(Job.kind, Job.job_key))
+    query = sa.select(
+        JobRow.kind, JobRow.status, JobRow.shards, JobRow.seconds, JobRow.parameters["shards"].label("planned")
+    )
+    jobs = frame(source, query.order_by(JobRow.kind, JobRow.job_key))
     done = jobs["status"] == "done"
     jobs = jobs.assign(
         failed=jobs["status"].isin(["failed", "blocked"]),
@@ -86,14 +88,14 @@ def jobs_of(connection: sa.Connection, cell_id: str) -> CellJobs:
     calibrated, success = read_by_cell.get("calibrated", ""), read_by_cell.get("success", "")
     below = input_jobs(connection, calibrated, success)
     imported = read_by_cell.get("imported", "")
-    split = connection.scalar(sa.select(Job.split).where(Job.job_key == row["job_key"]))
+    split = connection.scalar(sa.select(JobRow.split).where(JobRow.job_key == row["job_key"]))
     graded, score = below.get("graded", imported), below.get("score", "")
     return CellJobs(row, row["dataset"], split or "", graded, success or imported, score, calibrated)
 
 
 def input_jobs(connection: sa.Connection, *keys: str) -> dict[str, str]:
     """Return the keys of the jobs that some jobs read, by kind."""
-    jobs = sa.select(Job.kind, Job.job_key).join(JobInput, JobInput.input_key == Job.job_key)
+    jobs = sa.select(JobRow.kind, JobRow.job_key).join(JobInput, JobInput.input_key == JobRow.job_key)
     return {row.kind: row.job_key for row in connection.execute(jobs.where(JobInput.job_key.in_(keys)))}
 
 
@@ -102,11 +104,11 @@ def graded_jobs() -> sa.Subquery:
 
     For imported data, both are the same job.
     """
-    labels = (Job.dataset, Job.split, Job.llm)
-    graded = sa.select(JobInput.input_key.label("texts"), Job.job_key.label("graded"), *labels)
-    graded = graded.join(Job, Job.job_key == JobInput.job_key).where(Job.kind == "graded")
-    imported = sa.select(Job.job_key.label("texts"), Job.job_key.label("graded"), *labels)
-    return sa.union_all(graded, imported.where(Job.kind == "imported")).subquery()
+    labels = (JobRow.dataset, JobRow.split, JobRow.llm)
+    graded = sa.select(JobInput.input_key.label("texts"), JobRow.job_key.label("graded"), *labels)
+    graded = graded.join(JobRow, JobRow.job_key == JobInput.job_key).where(JobRow.kind == "graded")
+    imported = sa.select(JobRow.job_key.label("texts"), JobRow.job_key.label("graded"), *labels)
+    return sa.union_all(graded, imported.where(JobRow.kind == "imported")).subquery()
 
 
 def is_graded_for(graded: sa.Subquery, texts: Any, job: Any) -> sa.ColumnElement[bool]:

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from prmcal.db.queries.cells import sampled
 from prmcal.db.queries.runs import CellJobs, graded_jobs, is_graded_for, jobs_of
 from prmcal.db.reader import Source, connection_of, frame
-from prmcal.db.tables import CalibratedReward, Cell, Job, JobInput, Question, Reward, SuccessCount, Trajectory
+from prmcal.db.tables import CalibratedReward, Cell, JobInput, JobRow, QuestionRow, Reward, SuccessCount, TrajectoryRow
 
 PREFIX = ("question_id", "trajectory", "step")
 """The columns that identify a prefix within a job."""
@@ -29,8 +29,8 @@ def is_counted(terminal: sa.ColumnElement[bool], *cell: sa.ColumnElement[bool]) 
     The column `terminal` has whether the prefix contains its final answer. `cell` selects the cell in the table
     ``cells``.
     """
-    counts_terminal = Job.parameters["terminal"].as_string() == "true"
-    measuring = (Cell.leaderboard == "calibration", Job.job_key == Cell.job_key, counts_terminal)
+    counts_terminal = JobRow.parameters["terminal"].as_string() == "true"
+    measuring = (Cell.leaderboard == "calibration", JobRow.job_key == Cell.job_key, counts_terminal)
     return sa.or_(~terminal, sa.exists().where(*measuring, *cell))
 
 
@@ -76,23 +76,26 @@ def solutions(source: Source, cell_id: str) -> pd.DataFrame:
             .subquery()
         )
         repaired = (errors.c.before - errors.c.after).label("repaired")
-        same_trajectory = (Trajectory.question_id == errors.c.question_id, Trajectory.trajectory == errors.c.trajectory)
+        same_trajectory = (
+            TrajectoryRow.question_id == errors.c.question_id,
+            TrajectoryRow.trajectory == errors.c.trajectory,
+        )
         same_question = (
-            Question.question_id == errors.c.question_id,
-            Question.dataset == jobs.dataset,
-            Question.split == jobs.split,
+            QuestionRow.question_id == errors.c.question_id,
+            QuestionRow.dataset == jobs.dataset,
+            QuestionRow.split == jobs.split,
         )
         query = (
             sa.select(
                 *errors.c[:2],
-                *Question.columns("text", "subject"),
-                Question.level.label("question_level"),
-                Trajectory.correct,
+                *QuestionRow.columns("text", "subject"),
+                QuestionRow.level.label("question_level"),
+                TrajectoryRow.correct,
                 *errors.c[2:],
                 repaired,
             )
-            .join(Trajectory, sa.and_(Trajectory.job_key == jobs.graded, *same_trajectory))
-            .outerjoin(Question, sa.and_(*same_question))
+            .join(TrajectoryRow, sa.and_(TrajectoryRow.job_key == jobs.graded, *same_trajectory))
+            .outerjoin(QuestionRow, sa.and_(*same_question))
             .order_by(repaired.element.desc().nulls_last(), *errors.c[:2])
         )
         return frame(connection, query)
@@ -110,7 +113,7 @@ def trajectories(
     with connection_of(source) as connection:
         query = sampled([jobs_of(connection, cell_id).graded])
         if question_id is not None:
-            query = query.where(Trajectory.question_id == question_id)
+            query = query.where(TrajectoryRow.question_id == question_id)
         return frame(connection, query.limit(limit))
 
 
@@ -140,15 +143,17 @@ def scored_settings(source: Source) -> pd.DataFrame:
 
     The columns of the keys are score, graded and success.
     """
-    success, below, of_success = sa.orm.aliased(Job), sa.orm.aliased(JobInput), sa.orm.aliased(JobInput)
+    success, below, of_success = sa.orm.aliased(JobRow), sa.orm.aliased(JobInput), sa.orm.aliased(JobInput)
     graded = graded_jobs()
-    names = Job.columns("llm", "prm", "dataset", "split")
-    query = sa.select(*names, Job.job_key.label("score"), graded.c.graded, success.job_key.label("success"))
-    query = query.join(below, below.job_key == Job.job_key).join(graded, is_graded_for(graded, below.input_key, Job))
+    names = JobRow.columns("llm", "prm", "dataset", "split")
+    query = sa.select(*names, JobRow.job_key.label("score"), graded.c.graded, success.job_key.label("success"))
+    query = query.join(below, below.job_key == JobRow.job_key)
+    query = query.join(graded, is_graded_for(graded, below.input_key, JobRow))
     query = query.join(of_success, of_success.input_key == graded.c.graded)
     query = query.join(success, success.job_key == of_success.job_key)
-    query = query.where(Job.kind == "score", Job.status == "done", success.kind == "success", success.status == "done")
-    return frame(source, query.order_by(*names, Job.job_key, success.job_key))
+    are_done = (JobRow.status == "done", success.status == "done")
+    query = query.where(JobRow.kind == "score", success.kind == "success", *are_done)
+    return frame(source, query.order_by(*names, JobRow.job_key, success.job_key))
 
 
 def scored_prefixes(source: Source, setting: Mapping[str, str]) -> tuple[pd.DataFrame, pd.DataFrame]:

@@ -17,7 +17,7 @@ from prmcal.db.queries.trajectories import MEDIAN, is_counted, same_prefix, succ
 from prmcal.db.reader import frame, reading
 from prmcal.db.run_folder import artifact_folder
 from prmcal.db.statistics.paired import SIGNIFICANCE, Replicated, read_replicates, replicated_difference
-from prmcal.db.tables import CalibratedReward, Cell, Comparison, Job, Question, QuestionResult, Result
+from prmcal.db.tables import CalibratedReward, Cell, Comparison, JobRow, QuestionResult, QuestionRow, Result
 from prmcal.errors import IncomparableCellsError
 
 _MOST_QUESTIONS = 5
@@ -80,9 +80,9 @@ def compare_cells(database: Path, cell_a: str, cell_b: str) -> CellComparison:
             raise IncomparableCellsError(f"'{cell_a}' and '{cell_b}' have no metric in common.")
         stored = _stored_comparisons(connection, cell_a, cell_b)
         unstored = [name for name in names if name not in stored]
-        replicates, query = [], sa.select(Job.kind, Job.parameters)
+        replicates, query = [], sa.select(JobRow.kind, JobRow.parameters)
         for cell in cells if unstored else ():
-            kind, parameters = connection.execute(query.where(Job.job_key == cell["job_key"])).one()
+            kind, parameters = connection.execute(query.where(JobRow.job_key == cell["job_key"])).one()
             folder = artifact_folder(database.parent, kind, parameters["shards"][0]["key"])
             replicates.append(read_replicates(folder))
         is_tested = {cell_a, cell_b}.isdisjoint(references(connection))
@@ -160,11 +160,11 @@ def _question_differences(connection: sa.Connection, cell_a: str, cell_b: str) -
     first, second = _by_question(connection, cell_a), _by_question(connection, cell_b)
     difference = (second.c.value - first.c.value).label("difference")
     size = sa.func.abs(difference.element)
-    columns = (first.c.question_id, Question.level.label("question_level"), Question.text.label("question"))
+    columns = (first.c.question_id, QuestionRow.level.label("question_level"), QuestionRow.text.label("question"))
     values = (first.c.value.label("value_a"), second.c.value.label("value_b"), difference)
     query = sa.select(*columns, *values).join(second, second.c.question_id == first.c.question_id)
-    query = query.join(Cell, Cell.cell_id == cell_a).join(Job, Job.job_key == Cell.job_key)
-    query = query.outerjoin(Question, of_job(first.c.question_id)).where(size > 0)
+    query = query.join(Cell, Cell.cell_id == cell_a).join(JobRow, JobRow.job_key == Cell.job_key)
+    query = query.outerjoin(QuestionRow, of_job(first.c.question_id)).where(size > 0)
     return frame(connection, query.order_by(size.desc(), first.c.question_id).limit(_MOST_QUESTIONS))
 
 

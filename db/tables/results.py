@@ -175,7 +175,7 @@ class HealthCheck(Base, table="health"):
 _VERDICTS = "correct, incorrect, unparsed, timed out, failed, unknown words or ambiguous comma"
 
 
-class Trajectory(BulkBase, table="trajectories"):
+class TrajectoryRow(BulkBase, table="trajectories"):
     """Sampled and graded trajectories of LLMs."""
 
     job_key: Mapped[str] = identity("Job that sampled it: jobs.job_key")

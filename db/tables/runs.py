@@ -81,7 +81,7 @@ class SchemaVersion(Base, table="schema_version"):
     version: Mapped[int] = key("Version of the layout; other versions are refused", autoincrement=False)
 
 
-class Run(Base, table="runs"):
+class RunRow(Base, table="runs"):
     """Runs of a grid, with their software and hardware."""
 
     run_id: Mapped[str] = key("Unique name of the run")
@@ -96,7 +96,7 @@ class Run(Base, table="runs"):
     hardware: Mapped[dict[str, Any]] = column("Processor, cores, memory and accelerators of the machine")
 
 
-class Plugin(Base, table="plugins"):
+class PluginRow(Base, table="plugins"):
     """Plugins of the grid: the meaning of the names on the leaderboards."""
 
     kind: Mapped[str] = key("llm, prm, calibrator, dataset, strategy or metric")
@@ -121,7 +121,7 @@ class DescribedMetric(Base, table="metrics"):
     position: Mapped[int] = column("Index of the column, from 0; rows are sorted by it")
 
 
-class Dataset(Base, table="datasets"):
+class DatasetRow(Base, table="datasets"):
     """Splits of data sets that were used."""
 
     name: Mapped[str] = key("Name in the grid")
@@ -131,7 +131,7 @@ class Dataset(Base, table="datasets"):
     grader_version: Mapped[str] = column("Version of the grading rules")
 
 
-class Question(Base, table="questions"):
+class QuestionRow(Base, table="questions"):
     """Questions of the data sets."""
 
     dataset: Mapped[str] = key("Data set: datasets.name")
@@ -144,7 +144,7 @@ class Question(Base, table="questions"):
     fields: Mapped[dict[str, Any]] = column("Other fields by which results are grouped, such as language", default={})
 
 
-class Job(Base, table="jobs"):
+class JobRow(Base, table="jobs"):
     """Jobs of the plan, with parameters, status and cost."""
 
     job_key: Mapped[str] = key("Content key: hash of everything that determines the output")

@@ -13,9 +13,7 @@ from pathlib import Path
 import yaml
 
 from prmcal.db.queries.curves import references
-from prmcal.db.tables import Base, Dataset, DescribedMetric, JobInput, Plugin, Question, Run
-from prmcal.db.tables import Cell as CellRow
-from prmcal.db.tables import Job as JobRow
+from prmcal.db.tables import Base, Cell, DatasetRow, DescribedMetric, JobInput, JobRow, PluginRow, QuestionRow, RunRow
 from prmcal.db.text.formats import counted
 from prmcal.db.writer import Writer
 from prmcal.errors import RunError
@@ -261,19 +259,19 @@ class Recorder:
                 names = {"kind": kind, "name": plugin.name, "plugin": plugin.reference.plugin}
                 arguments, identity = dict(plugin.reference.arguments), dict(plugin.identity)
                 about = {"citation": plugin.citation, "position": position}
-                rows.append(Plugin(**names, arguments=arguments, identity=identity, **about))
+                rows.append(PluginRow(**names, arguments=arguments, identity=identity, **about))
         rows += [
             DescribedMetric(**asdict(metric), position=position) for position, metric in enumerate(self.plan.metrics)
         ]
         for data in self.plan.datasets:
-            rows.append(Dataset(**{**asdict(replace(data, questions=())), "questions": len(data.questions)}))
+            rows.append(DatasetRow(**{**asdict(replace(data, questions=())), "questions": len(data.questions)}))
             for question in data.questions:
                 row = asdict(question)
                 row["question_id"] = row.pop("id")
                 del row["options"]
                 row["fields"] = dict(question.fields)
                 row["level"] = None if question.level is None else str(question.level)
-                rows.append(Question(dataset=data.name, split=data.split, **row))
+                rows.append(QuestionRow(dataset=data.name, split=data.split, **row))
         rows += [
             JobInput(job_key=job.key, input_key=source.key)
             for job in self.plan.jobs
@@ -281,10 +279,10 @@ class Recorder:
         ]
         return rows
 
-    def cell_row(self, cell: PlannedCell) -> CellRow:
+    def cell_row(self, cell: PlannedCell) -> Cell:
         """Return the row of a cell with its present status."""
         status = self._status(cell.job).replace("blocked", "failed")
-        return CellRow(
+        return Cell(
             cell_id=cell.cell_id,
             leaderboard=cell.leaderboard,
             **_names(cell.labels, _COORDINATES),
@@ -315,9 +313,9 @@ class Recorder:
         )
 
 
-def run_row(record: RunRecord, status: str) -> Run:
+def run_row(record: RunRecord, status: str) -> RunRow:
     """Return the row of a run, whose record has its environment."""
-    return Run(
+    return RunRow(
         run_id=record.run_id,
         grid_name=record.grid["name"],
         grid_key=content_key(record.grid),

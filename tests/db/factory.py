@@ -9,7 +9,7 @@ from typing import Any
 
 from prmcal.db.metrics import cell_id
 from prmcal.db.run_folder import artifact_folder, database_path
-from prmcal.db.tables import Base, Cell, Comparison, Dataset, Job, JobInput, Plugin, Question, Run
+from prmcal.db.tables import Base, Cell, Comparison, DatasetRow, JobInput, JobRow, PluginRow, QuestionRow, RunRow
 from prmcal.db.writer import Writer
 from tests.db.parquet_files import (
     QUESTIONS,
@@ -70,13 +70,13 @@ def job(key: str, kind: str, *inputs: str, **columns: Any) -> list[Base]:
         "shards": 2,
         "split": "test",
     }
-    row = Job(job_key=key, kind=kind, **{**defaults, **columns})
+    row = JobRow(job_key=key, kind=kind, **{**defaults, **columns})
     return [row, *(JobInput(job_key=key, input_key=each) for each in inputs)]
 
 
 def _descriptions() -> list[Base]:
     rows: list[Base] = [
-        Run(
+        RunRow(
             run_id="run-1",
             grid_name="tiny",
             grid_key="k" * 24,
@@ -98,14 +98,16 @@ def _descriptions() -> list[Base]:
     for kind, names in kinds.items():
         for position, name in enumerate(names):
             identity = {"version": "1", "weights": f"hash-of-{name}"}
-            rows.append(Plugin(kind=kind, name=name, plugin=name, arguments={}, identity=identity, position=position))
+            rows.append(
+                PluginRow(kind=kind, name=name, plugin=name, arguments={}, identity=identity, position=position)
+            )
     rows += described_rows()
     for name in DATASETS:
         rows.append(
-            Dataset(name=name, split="test", content_hash=f"hash-{name}", questions=QUESTIONS, grader_version="1")
+            DatasetRow(name=name, split="test", content_hash=f"hash-{name}", questions=QUESTIONS, grader_version="1")
         )
         rows += [
-            Question(
+            QuestionRow(
                 dataset=name,
                 split="test",
                 question_id=f"q{i}",

@@ -5,7 +5,7 @@ from typing import get_args
 import pytest
 import sqlalchemy as sa
 
-from prmcal.db.tables import Base, Search, Trajectory
+from prmcal.db.tables import Base, Search, TrajectoryRow
 from prmcal.registry.grading import Verdict
 
 TABLES = Base.metadata.sorted_tables
@@ -32,7 +32,7 @@ def test_probabilities_are_stored_in_64_bits() -> None:
     assert narrow == {"rewards.logit"}
 
 
-@pytest.mark.parametrize("model", [Trajectory, Search])
+@pytest.mark.parametrize("model", [TrajectoryRow, Search])
 def test_all_verdicts_are_described(model: type[Base]) -> None:
     comment = model.__table__.columns["verdict"].comment
     *others, last = get_args(Verdict)

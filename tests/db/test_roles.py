@@ -15,7 +15,7 @@ import prmcal.harness
 from prmcal.db import catalog
 from prmcal.db.metrics import cell_id
 from prmcal.db.run_folder import database_path
-from prmcal.db.tables import Cell, JobInput, Plugin
+from prmcal.db.tables import Cell, JobInput, PluginRow
 from prmcal.db.writer import Writer
 from prmcal.registry.plugins import KINDS
 from tests.db import factory
@@ -46,8 +46,8 @@ def test_a_role_is_given_by_the_registered_name_and_not_by_the_name_in_the_grid(
     record(
         writer,
         [
-            Plugin(kind="calibrator", name="as it is", plugin="uncalibrated", position=9, **other),
-            Plugin(kind="calibrator", name="oracle IAS", plugin="isotonic", position=10, **other),
+            PluginRow(kind="calibrator", name="as it is", plugin="uncalibrated", position=9, **other),
+            PluginRow(kind="calibrator", name="oracle IAS", plugin="isotonic", position=10, **other),
         ],
     )
     assert catalog.with_role(writer.path, "baseline") == ["uncalibrated", "as it is"]

@@ -17,7 +17,7 @@ from sqlalchemy.orm import Session
 from prmcal.db import catalog
 from prmcal.db.reader import engine_for, frame, reading
 from prmcal.db.run_folder import database_path, published_path
-from prmcal.db.tables import Base, Job, Question, Trajectory
+from prmcal.db.tables import Base, JobRow, QuestionRow, TrajectoryRow
 from prmcal.db.writer import Writer
 from prmcal.errors import (
     DamagedDatabaseError,
@@ -44,11 +44,11 @@ def test_a_bulk_load_equals_inserts_row_by_row(writer: Writer, tmp_path: Path) -
     path = parquet_files.trajectory_file(tmp_path / "x.parquet")
     load(writer, "trajectories", {"bulk": [path]})
     with Session(engine_for(writer.path)) as session:
-        session.add_all(Trajectory(job_key="rows", **row) for row in parquet.read_table(path).to_pylist())
+        session.add_all(TrajectoryRow(job_key="rows", **row) for row in parquet.read_table(path).to_pylist())
         session.commit()
-    order = (Trajectory.question_id, Trajectory.trajectory)
+    order = (TrajectoryRow.question_id, TrajectoryRow.trajectory)
     loaded, rows = (
-        frame(writer.path, sa.select(Trajectory).where(Trajectory.job_key == key).order_by(*order)).drop(
+        frame(writer.path, sa.select(TrajectoryRow).where(TrajectoryRow.job_key == key).order_by(*order)).drop(
             columns="job_key"
         )
         for key in ("bulk", "rows")
@@ -64,12 +64,12 @@ def test_a_load_replaces_its_own_rows_only_and_ignores_the_order_of_files(writer
         load(writer, "trajectories", {"other": files[:1]})
         assert load(writer, "trajectories", {"mine": order}) == 4 * parquet_files.POOL
         with reading(writer.path) as connection:
-            stored.append(connection.execute(sa.select(Trajectory).where(Trajectory.job_key == "mine")).all())
-            others = connection.scalar(sa.select(sa.func.count()).where(Trajectory.job_key == "other"))
+            stored.append(connection.execute(sa.select(TrajectoryRow).where(TrajectoryRow.job_key == "mine")).all())
+            others = connection.scalar(sa.select(sa.func.count()).where(TrajectoryRow.job_key == "other"))
         assert others == parquet_files.POOL
     assert all(each == stored[0] for each in stored)
     load(writer, "trajectories", {"mine": []})
-    assert set(frame(writer.path, sa.select(Trajectory.job_key))["job_key"]) == {"other"}
+    assert set(frame(writer.path, sa.select(TrajectoryRow.job_key))["job_key"]) == {"other"}
 
 
 def test_many_owners_at_once_have_the_rows_of_one_load_each(
@@ -80,22 +80,22 @@ def test_many_owners_at_once_have_the_rows_of_one_load_each(
     for name, paths in given.items():
         load(writer, "trajectories", {name: paths})
     with reading(writer.path) as connection:
-        expected = connection.execute(sa.select(Trajectory)).all()
+        expected = connection.execute(sa.select(TrajectoryRow)).all()
     for most in (500, 2):
         monkeypatch.setattr("prmcal.db.writer._MOST_FILES", most)
         many = Writer(database_path(tmp_path / str(most)), reads=tmp_path)
         assert load(many, "trajectories", given) == 6 * parquet_files.POOL
         with reading(many.path) as connection:
-            assert connection.execute(sa.select(Trajectory)).all() == expected
+            assert connection.execute(sa.select(TrajectoryRow)).all() == expected
 
 
 def test_record_replaces_by_primary_key(writer: Writer) -> None:
     big = 2**63 - 1
-    record(writer, [Job(job_key="a", kind="score", parameters={"b": [1]}, samples=big, status="pending")])
-    record(writer, [Job(job_key="a", kind="score", parameters={}, status="failed", reason="first")])
+    record(writer, [JobRow(job_key="a", kind="score", parameters={"b": [1]}, samples=big, status="pending")])
+    record(writer, [JobRow(job_key="a", kind="score", parameters={}, status="failed", reason="first")])
     record(
         writer,
-        [Job(job_key="a", kind="score", parameters={}, samples=big, status="failed", reason=r) for r in "xy"],
+        [JobRow(job_key="a", kind="score", parameters={}, samples=big, status="failed", reason=r) for r in "xy"],
     )
     found = catalog.jobs(writer.path)
     assert found[["job_key", "status", "reason", "samples", "shards"]].values.tolist() == [["a", "failed", "y", big, 0]]
@@ -108,7 +108,7 @@ def test_a_transaction_is_stored_as_a_whole_or_not_at_all(writer: Writer, tmp_pa
         pytest.raises(LoadError, match=r"broken\.parquet is not a complete Parquet file"),
         writer.transaction() as transaction,
     ):
-        transaction.record([Job(job_key="a", kind="rollout", parameters={}, status="done")])
+        transaction.record([JobRow(job_key="a", kind="rollout", parameters={}, status="done")])
         transaction.load("trajectories", {"a": [broken]})
     assert catalog.jobs(writer.path).empty
 
@@ -188,7 +188,7 @@ def test_killed_while_writing_it_keeps_whole_transactions_and_a_readable_copy(tm
 def test_a_file_that_a_killed_process_has_damaged_is_replaced(published: bool, tmp_path: Path) -> None:
     path = database_path(tmp_path)
     writer = Writer(path)
-    record(writer, [Job(job_key="published", kind="fit", parameters={}, status="done")])
+    record(writer, [JobRow(job_key="published", kind="fit", parameters={}, status="done")])
     if published:
         writer.publish()
     code = """
@@ -237,8 +237,8 @@ def test_a_reader_sees_whole_states_while_a_run_writes(writer: Writer) -> None:
         record(
             writer,
             [
-                Job(job_key=str(number), kind="fit", parameters={}, status="done"),
-                *(Question(question_id=f"{number}-{i}", **place) for i in range(10)),
+                JobRow(job_key=str(number), kind="fit", parameters={}, status="done"),
+                *(QuestionRow(question_id=f"{number}-{i}", **place) for i in range(10)),
             ],
         )
         writer.publish()
@@ -328,7 +328,7 @@ def test_an_absent_file_says_what_to_do(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("rows", [300, 60], ids=["in a commit", "in a checkpoint"])
 def test_a_full_disk_is_an_error_of_its_own_and_keeps_what_was_stored(writer: Writer, rows: int) -> None:
-    record(writer, [Job(job_key="kept", kind="fit", parameters={}, status="done")])
+    record(writer, [JobRow(job_key="kept", kind="fit", parameters={}, status="done")])
     writer.publish()
     code = """
         import resource, signal, sys

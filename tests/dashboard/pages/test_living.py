@@ -14,7 +14,7 @@ from prmcal.db import catalog
 from prmcal.db.queries.runs import planned_shards
 from prmcal.db.reader import engine_for
 from prmcal.db.run_folder import database_path, published_path
-from prmcal.db.tables import Cell, Job, Run
+from prmcal.db.tables import Cell, JobRow, RunRow
 from prmcal.db.writer import Writer
 from tests.dashboard.conftest import GRID, IDLE, SECONDS, rows, run_in_progress
 from tests.stored import record
@@ -111,8 +111,8 @@ def test_progress_is_updated(page: Page, run_folder: Path, live: tuple[Path, str
     writer = Writer(database_path(directory))
     stored = catalog.runs(published_path(run_folder)).iloc[0].to_dict()
     shards = [{"key": f"shard-{place}", "seed": place} for place in range(3)]
-    pending = Job(job_key="new", kind="rollout", parameters={"shards": shards}, status="pending", shards=len(shards))
-    record(writer, [Run(**{**stored, "grid": GRID, "finished_at": None}), pending])
+    pending = JobRow(job_key="new", kind="rollout", parameters={"shards": shards}, status="pending", shards=len(shards))
+    record(writer, [RunRow(**{**stored, "grid": GRID, "finished_at": None}), pending])
     writer.publish()
     planned = planned_shards(published_path(directory))["shard_keys"].map(len).sum()
     artifacts = directory / "artifacts" / "rollout"

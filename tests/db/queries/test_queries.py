@@ -13,7 +13,7 @@ from prmcal.db import catalog
 from prmcal.db.metrics import cell_id
 from prmcal.db.reader import fingerprint, frame, reading
 from prmcal.db.run_folder import database_path, published_path
-from prmcal.db.tables import Cell, Comparison, Result, Run
+from prmcal.db.tables import Cell, Comparison, Result, RunRow
 from prmcal.db.writer import Writer
 from prmcal.errors import UnknownCellError
 from tests.db import factory, parquet_files
@@ -225,7 +225,7 @@ def test_an_earlier_run_that_was_killed_is_interrupted(tmp_path: Path) -> None:
     writer = Writer(database_path(tmp_path))
     with writer.transaction() as transaction:
         for number in (1, 2):
-            (run,) = (row for row in factory._descriptions() if isinstance(row, Run))
+            (run,) = (row for row in factory._descriptions() if isinstance(row, RunRow))
             run.run_id, run.started_at = f"run-{number}", datetime(2026, 1, number)
             transaction.interrupt_runs()
             transaction.record([run])

@@ -13,7 +13,7 @@ import pandas as pd
 
 from prmcal.db.metrics import cell_id
 from prmcal.db.run_folder import database_path
-from prmcal.db.tables import Base, Cell, Comparison, Plugin, Run
+from prmcal.db.tables import Base, Cell, Comparison, PluginRow, RunRow
 from prmcal.db.writer import Transaction, Writer
 from tests.measured import described_rows
 
@@ -36,13 +36,13 @@ def build(
     writer = Writer(database_path(directory))
     kinds = {"llm": llms, "prm": prms, "calibrator": calibrators, "dataset": datasets}
     rows: list[Base] = [
-        Plugin(kind=kind, name=name, plugin=name, arguments={}, identity={}, position=position)
+        PluginRow(kind=kind, name=name, plugin=name, arguments={}, identity={}, position=position)
         for kind, names in kinds.items()
         for position, name in enumerate(names)
     ]
     rows += described_rows()
     rows.append(
-        Run(
+        RunRow(
             run_id="run-1",
             grid_name="a_grid",
             grid_key="k" * 24,
