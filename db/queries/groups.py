@@ -14,7 +14,7 @@ from prmcal.db.reader import Source, connection_of, frame, known_levels
 from prmcal.db.statistics import intervals
 from prmcal.db.statistics.bootstrap import Ratio
 from prmcal.db.statistics.intervals import UNKNOWN, Estimate
-from prmcal.db.tables import Cell, Question, Trajectory
+from prmcal.db.tables import Cell, QuestionRow, TrajectoryRow
 from prmcal.errors import PrmcalError
 
 MICRO, MACRO = "all (micro)", "mean of groups (macro)"
@@ -30,7 +30,7 @@ _RULES: dict[str, intervals.IntervalRule] = {
 def grouping_fields(source: Source) -> list[str]:
     """Return the names of the fields by which the questions of a run can be grouped: those with several values."""
     values_of: dict[str, set[str]] = {}
-    for fields in _fields(frame(source, sa.select(*Question.columns(*_COLUMNS)))):
+    for fields in _fields(frame(source, sa.select(*QuestionRow.columns(*_COLUMNS)))):
         for name, value in fields.items():
             values_of.setdefault(name, set()).add(value)
     return [name for name, values in values_of.items() if len(values) > 1]
@@ -82,13 +82,13 @@ def _by_question(connection: sa.Connection, cell_id: str, field: str) -> pd.Data
     )
     sums = sums.where(is_counted(judged.c.terminal, Cell.cell_id == cell_id)).group_by(judged.c.question_id)
     right = sa.select(
-        Trajectory.question_id,
+        TrajectoryRow.question_id,
         sa.func.count().label("solutions"),
-        sa.func.sum(sa.cast(Trajectory.correct, sa.Integer)).label("accuracy"),
+        sa.func.sum(sa.cast(TrajectoryRow.correct, sa.Integer)).label("accuracy"),
     )
-    right = right.where(Trajectory.job_key == jobs.graded).group_by(Trajectory.question_id)
-    of_split = sa.select(*Question.columns(*_COLUMNS)).where(Question.dataset == jobs.dataset)
-    questions = frame(connection, of_split.where(Question.split == jobs.split))
+    right = right.where(TrajectoryRow.job_key == jobs.graded).group_by(TrajectoryRow.question_id)
+    of_split = sa.select(*QuestionRow.columns(*_COLUMNS)).where(QuestionRow.dataset == jobs.dataset)
+    questions = frame(connection, of_split.where(QuestionRow.split == jobs.split))
     questions["group"] = [fields.get(field, "none") for fields in _fields(questions)]
     rows = frame(connection, sums).merge(frame(connection, right), on="question_id")
     return rows.merge(questions[["question_id", "group"]], on="question_id").sort_values("question_id")

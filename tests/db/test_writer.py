@@ -153,7 +153,7 @@ def test_killed_while_writing_it_keeps_whole_transactions_and_a_readable_copy(tm
         import sys
         from pathlib import Path
         from prmcal.db.run_folder import database_path
-        from prmcal.db.tables import Job, JobInput
+        from prmcal.db.tables import JobInput, JobRow
         from prmcal.db.writer import Writer
         writer = Writer(database_path(Path(sys.argv[1])))
         number = len(writer.loaded_jobs())
@@ -161,7 +161,7 @@ def test_killed_while_writing_it_keeps_whole_transactions_and_a_readable_copy(tm
         while True:
             number += 1
             with writer.transaction() as transaction:
-                transaction.record([Job(job_key=f"{number:06}", kind="fit", parameters={}, status="done")])
+                transaction.record([JobRow(job_key=f"{number:06}", kind="fit", parameters={}, status="done")])
                 transaction.record([JobInput(job_key=f"{number:06}", input_key=str(i)) for i in range(50)])
             writer.publish()
             print(number, flush=True)
@@ -334,7 +334,7 @@ def test_a_full_disk_is_an_error_of_its_own_and_keeps_what_was_stored(writer: Wr
         import resource, signal, sys
         from pathlib import Path
         from prmcal.errors import DatabaseStorageError
-        from prmcal.db.tables import Question
+        from prmcal.db.tables import QuestionRow
         from prmcal.db.writer import Writer
         writer = Writer(Path(sys.argv[1]))
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
@@ -344,7 +344,7 @@ def test_a_full_disk_is_an_error_of_its_own_and_keeps_what_was_stored(writer: Wr
         text = "".join(chr(33 + i * i % 90) for i in range(500))
         try:
             for part in range(20):
-                rows = [Question(question_id=f"{part}-{i}", text=text * i, **place) for i in range(int(sys.argv[2]))]
+                rows = [QuestionRow(question_id=f"{part}-{i}", text=text * i, **place) for i in range(int(sys.argv[2]))]
                 with writer.transaction() as transaction:
                     transaction.record(rows)
                 writer.publish()

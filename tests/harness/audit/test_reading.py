@@ -171,7 +171,7 @@ def test_the_scale_is_never_guessed_against_the_numbers() -> None:
     assert one([0.0, 0.5, 1.0]).scale.name == "probability"
     assert one([-3.0, 0.5, 4.0]).scale.name == "logit"
     mostly = [0.5] * 40 + [1.5]
-    with pytest.raises(DataError, match=r"40 scores lie in .* and 1 do not, such as 1\.5\. Say what they are: --as"):
+    with pytest.raises(DataError, match=r"40 scores lie in .* but 1 do not, such as 1\.5\. Say what they are: --as"):
         one(mostly)
     assert one(mostly, scale="logit").scale.name == "logit"
     with pytest.raises(DataError, match="a probability must be in"):
