@@ -30,8 +30,9 @@ def answer(overview: Overview) -> str:
     error, saving = overview.before.get("signed_error"), overview.saving
     sentences = []
     if error is not None:
-        words = {"gain": "are too high", "loss": "are too low", "no gain": "are right on average"}
-        sentences.append(f"The scores {words[verdict(error.low, error.high)]}.")
+        outcome = verdict(error.low, error.high)
+        words = {"gain": "The scores are too high.", "loss": "The scores are too low."}
+        sentences.append(words.get(outcome, "No error of the scores is clear on average."))
     if overview.repair is not None:
         repaired = verdict(overview.repair.low, overview.repair.high) == "gain"
         sentences.append("Calibration repairs them." if repaired else "No repair is clear.")

@@ -17,7 +17,7 @@ from scipy.special import expit
 
 from prmcal.arrays import Floats, Ints
 from prmcal.errors import PluginFailedError
-from prmcal.registry.conformance.plugin import expect, expect_array, failed, further_checks
+from prmcal.registry.conformance.plugin import expect, expect_array, further_checks
 from prmcal.registry.contracts import results
 from prmcal.registry.contracts.calibrator import Calibrator, ScoredPrefixes
 from prmcal.registry.contracts.data import HiddenStates, Prefix, ScoringRequest
@@ -147,9 +147,9 @@ def fit_to(plugin: Calibrator, data: CalibrationData) -> Calibrator:
     grouping: dict[str, Any] = {"questions": data.questions} if plugin.grouped else {}
     before = dict(vars(plugin))
     returned = plugin.fit(data.features, data.k, data.n, **grouping)
-    expect(returned is plugin, "fit() must return self", returned=returned)
+    expect(returned is plugin, f"fit() must return self. Got {type(returned).__name__}. End it with `return self`.")
     for name in inspect.signature(type(plugin)).parameters:
-        expect(vars(plugin).get(name) is before.get(name), "fit() must not change", name=name)
+        expect(vars(plugin).get(name) is before.get(name), f"fit() must not change '{name}'. Store it as self.{name}_.")
     return plugin
 
 
@@ -165,7 +165,7 @@ def predicted_by(fitted: Calibrator, features: Any, levels: Sequence[float] | No
 def predicted_twice_by(fitted: Calibrator, features: Any) -> Floats:
     """Predictions, after a check that they do not change between calls."""
     rewards, rewards_again = predicted_by(fitted, features), predicted_by(fitted, features)
-    expect(np.array_equal(rewards, rewards_again), "predict() must return the")
+    expect(np.array_equal(rewards, rewards_again), "predict() must return the same each time. Draw no random numbers.")
     return rewards
 
 
@@ -177,11 +177,11 @@ def _tolerance(plugin: Calibrator) -> float:
 def check_reads_and_levels(plugin: Calibrator) -> None:
     """`reads` names known features, and `levels` ascend within (0, 1)."""
     reads, levels = plugin.reads, plugin.levels
-    expect(reads in _READS, "reads must be one", reads=reads)
+    expect(reads in _READS, f"'reads' must be {', '.join(map(repr, _READS))}. Got {reads!r}. Write reads = 'logit'.")
     numbers = isinstance(levels, (tuple, list)) and all(isinstance(level, (int, float)) for level in levels)
-    expect(numbers, "levels must be a", levels=levels)
+    expect(numbers, f"levels must be a tuple of numbers. Got {levels!r}. Write levels = (0.1, 0.5, 0.9).")
     ascending = len(levels) > 0 and bool((np.diff([0, *levels, 1]) > 0).all())
-    expect(ascending, "levels must ascend within", levels=levels)
+    expect(ascending, f"levels must ascend within (0, 1). Got {levels}. Sort them and the columns of predict().")
 
 
 def check_prediction_needs_a_fit(plugin: Calibrator) -> None:
@@ -191,7 +191,11 @@ def check_prediction_needs_a_fit(plugin: Calibrator) -> None:
     except PluginFailedError:
         return
     except Exception as error:
-        raise failed("predict() before fit() must", error=error) from error
+        raise AssertionError(
+            f"predict() before fit() must raise PluginFailedError. Got {type(error).__name__}: {error}. Write "
+            "`self.check_fitted()` in the first line of predict(), and let all names of fitted attributes end in an "
+            "underscore."
+        ) from error
 
 
 def check_predictions_are_repeatable_and_in_range(plugin: Calibrator) -> None:
@@ -207,7 +211,11 @@ def check_quantiles_differ(plugin: Calibrator) -> None:
     features = joined(calibration_data(plugin, 60, seed=1).features, extremes(plugin))
     unused = ~(np.diff(predicted_by(fitted, features), axis=1) > 0).any(axis=0)
     unused_levels = np.array(fitted.levels)[:-1][unused].tolist()
-    expect(not unused.any(), "different levels must have", levels=unused_levels)
+    expect(
+        not unused.any(),
+        f"Different levels must have different rewards. Those of {unused_levels} and of the next level are equal in "
+        "all rows. Use 'levels' in predict(), or write levels = (0.5,).",
+    )
 
 
 def check_any_level(plugin: Calibrator) -> None:
@@ -219,7 +227,11 @@ def check_any_level(plugin: Calibrator) -> None:
     if fitted.any_level:
         levels = sorted({*fitted.levels, 0.02, 0.25, 0.33, 0.75, 0.98})
         rewards = predicted_by(fitted, features, levels)
-        expect((np.diff(rewards, axis=1) > 0).any(axis=0).all(), "predict_at() must return different")
+        expect(
+            (np.diff(rewards, axis=1) > 0).any(axis=0).all(),
+            "predict_at() must return different rewards for different levels. Use its argument 'levels', or remove "
+            "`any_level = True`.",
+        )
         places = [levels.index(level) for level in fitted.levels]
         _same(rewards_of_predict, rewards[:, places], "its own levels among others", "of predict()")
         for place, level in enumerate(levels):
@@ -229,7 +241,11 @@ def check_any_level(plugin: Calibrator) -> None:
 
 def _same(rewards: Floats, other_rewards: Floats, levels: str, expectation: str) -> None:
     gap = np.abs(rewards - other_rewards).max()
-    expect(gap == 0, "predict_at() must return at", levels=levels, other=expectation, gap=gap)
+    expect(
+        gap == 0,
+        f"predict_at() must return at {levels} the same as {expectation}. They differ by up to {gap:.3g}. Write "
+        "predict() as `return self.predict_at(features, self.levels)`, and let no level depend on the others.",
+    )
 
 
 def check_a_second_fit_forgets_the_first(plugin: Calibrator) -> None:
@@ -240,9 +256,17 @@ def check_a_second_fit_forgets_the_first(plugin: Calibrator) -> None:
     rewards_before = predicted_twice_by(once, features)
     refitted = fitted_to(plugin, calibration_data(plugin, 60, seed=2))
     gap = np.abs(predicted_by(once, features) - rewards_before).max()
-    expect(gap == 0, "two calibrators must not", gap=gap)
+    expect(
+        gap == 0,
+        "Two calibrators must not share what they fitted. A fit of one changed predictions of another by up to "
+        f"{gap:.3g}. Set attributes of self in fit(), and do not change a list or dict of the class.",
+    )
     gap = np.abs(rewards_before - predicted_by(fit_to(refitted, data), features)).max()
-    expect(gap == 0, "a fit must be", gap=gap)
+    expect(
+        gap == 0,
+        f"A fit must be repeatable and must not depend on an earlier fit. Predictions differ by up to {gap:.3g}. Set "
+        "every fitted attribute anew, and draw random numbers from np.random.default_rng(seed).",
+    )
 
 
 def check_inputs_are_not_changed(plugin: Calibrator) -> None:
@@ -255,7 +279,11 @@ def check_inputs_are_not_changed(plugin: Calibrator) -> None:
         *((name, getattr(data, name), getattr(copied, name)) for name in ("k", "n", "questions")),
         ("states", getattr(data.features, "states", None), getattr(copied.features, "states", None)),
     ):
-        expect(np.array_equal(before, after), "fit() and predict() must", name=name)
+        expect(
+            np.array_equal(before, after),
+            f"fit() and predict() must not change their arguments. '{name}' changed. Work on a copy: {name}.copy(), "
+            "or np.sort(...) instead of .sort().",
+        )
 
 
 def check_rows_are_independent(plugin: Calibrator) -> None:
@@ -265,7 +293,11 @@ def check_rows_are_independent(plugin: Calibrator) -> None:
     together = predicted_twice_by(fitted, features)
     alone = np.concatenate([predicted_by(fitted, features[i : i + 1]) for i in range(len(features))])
     gap = np.abs(together - alone).max()
-    expect(gap < _tolerance(plugin), "the prediction for a", gap=gap)
+    expect(
+        gap < _tolerance(plugin),
+        f"The prediction for a row must be the same alone and among others. They differ by up to {gap:.3g}. Compute "
+        "means and ranges in fit(), not in predict().",
+    )
 
 
 def check_equal_features_get_equal_rewards(plugin: Calibrator) -> None:
@@ -276,7 +308,11 @@ def check_equal_features_get_equal_rewards(plugin: Calibrator) -> None:
     for tie in np.unique(ties):
         spread = np.ptp(rewards[ties == tie], axis=0).max()
         at = scores_of(features)[ties == tie][0]
-        expect(spread < _tolerance(plugin), "equal features must get", at=at, spread=spread)
+        expect(
+            spread < _tolerance(plugin),
+            f"Equal features must get equal rewards. At {at} rewards differ by {spread:.3g}. Let the reward depend "
+            "on the features only, not on the position of the row.",
+        )
     constant = data.features[np.zeros(len(data.k), dtype=np.int64)]
     predicted_by(fitted_to(plugin, replace(data, features=constant)), constant)
 
@@ -304,17 +340,31 @@ def check_save_and_load(plugin: Calibrator) -> None:
         fitted.save(folder)
         written = [path for path in folder.rglob("*") if path.is_file()]
         wrong_names = sorted(path.name for path in written if path.suffix not in (".json", ".safetensors", ".skops"))
-        expect(not wrong_names, "save() must write safetensors", names=", ".join(wrong_names))
+        expect(
+            not wrong_names,
+            f"save() must write safetensors, JSON and skops only. It wrote {', '.join(wrong_names)}. Store arrays, "
+            "numbers and estimators of scikit-learn in attributes that end in an underscore, and leave save() as it "
+            "is.",
+        )
         loaded = copy.deepcopy(plugin).load(folder)
-    expect(isinstance(loaded, Calibrator), "load() must return self", loaded=loaded)
+    expect(
+        isinstance(loaded, Calibrator), f"load() must return self, not {type(loaded).__name__}. Write `return self`."
+    )
     before = predicted_by(fitted, features)
     try:
         after = predicted_by(loaded, features)
     except AttributeError as error:
         lost = error.name or "?"
-        raise failed("predict() after load() needs", value=lost.strip("_"), lost=lost) from error
+        raise AssertionError(
+            f"predict() after load() needs '{lost}', which save() leaves out. It writes the attributes that end in "
+            f"an underscore. Write self.{lost.strip('_')}_ in fit() and in predict()."
+        ) from error
     gap = np.abs(before - after).max()
-    expect(gap == 0, "a loaded calibrator must", gap=gap)
+    expect(
+        gap == 0,
+        f"A loaded calibrator must predict the same to the bit. Predictions differ by up to {gap:.3g}. Check that "
+        "the names of all fitted attributes end in an underscore, and that they are arrays, numbers, texts or lists.",
+    )
 
 
 def check_permuted_labels_give_no_skill(plugin: Calibrator) -> None:
@@ -326,7 +376,12 @@ def check_permuted_labels_give_no_skill(plugin: Calibrator) -> None:
     for column, level in enumerate(fitted.levels):
         values = rewards[:, column]
         skill = 0.0 if np.ptp(values) == 0 else float(np.corrcoef(values, permuted / data.n)[0, 1])
-        expect(skill < _NO_SKILL, "permuted labels must give", no_skill=_NO_SKILL, level=level, skill=skill)
+        expect(
+            skill < _NO_SKILL,
+            f"Permuted labels must give no skill. At level {level} the correlation of rewards and labels is "
+            f"{skill:.2f}, and must be below {_NO_SKILL}. The calibrator memorises single rows. Give it fewer "
+            "parameters, or fit them to more rows each.",
+        )
 
 
 DECLARATIONS = (check_reads_and_levels,)

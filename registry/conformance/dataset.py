@@ -3,7 +3,7 @@
 from typing import get_args
 
 from prmcal.errors import DataError
-from prmcal.registry.conformance.plugin import expect, failed, further_checks
+from prmcal.registry.conformance.plugin import expect, further_checks
 from prmcal.registry.contracts import results
 from prmcal.registry.contracts.data import Question
 from prmcal.registry.contracts.dataset import Dataset
@@ -21,7 +21,9 @@ def _checked_questions(plugin: Dataset, split: str) -> list[Question]:
         questions = plugin.questions(split, _MOST)
     except DataError:
         questions = plugin.questions(split)
-    expect(isinstance(questions, list), "questions() must return a", questions=questions)
+    expect(
+        isinstance(questions, list), f"questions() must return a list. Got {type(questions).__name__}. Write list(...)."
+    )
     results.check_questions(questions)
     return questions
 
@@ -35,32 +37,51 @@ def check_splits_and_grading(plugin: Dataset) -> None:
     """`splits` is a tuple of names, and `grading` is a known rule."""
     splits, grading = plugin.splits, plugin.grading
     names = isinstance(splits, (tuple, list)) and all(isinstance(name, str) for name in splits)
-    expect(names and len(splits) > 0, "splits must be a", splits=splits)
+    expect(names and len(splits) > 0, f"'splits' must be a tuple of names. Got {splits!r}. Write splits = ('test',).")
     rules = get_args(Grading)
-    expect(grading in rules, "grading must be one", names=", ".join(map(repr, rules)), grading=grading)
+    expect(
+        grading in rules,
+        f"'grading' must be one of {', '.join(map(repr, rules))}. Got {grading!r}. Write grading = \"symbolic\" for "
+        "any mathematics, or define grade().",
+    )
 
 
 def check_every_split_has_questions(plugin: Dataset) -> None:
     """Each question has a text, and an answer without a box."""
     for split in _filled(plugin):
         questions = _checked_questions(plugin, split)
-        expect(len(questions) > 0, "the split must have", split=split)
+        expect(len(questions) > 0, f"The split '{split}' must have questions. Got none. Leave it out of 'splits'.")
         for question in questions:
-            expect(question.text.strip(), "question of must have", question=question)
+            expect(question.text.strip(), f"Question {question.id} must have a text. Got none. Leave it out.")
             answered = bool(question.answer.strip()) or isinstance(plugin, SuccessRates)
-            expect(answered, "question of must have an", question=question)
-            expect("\\boxed" not in question.answer, "the answer of question", question=question)
+            expect(answered, f"Question {question.id} must have an answer. Got none. Leave it out.")
+            expect(
+                "\\boxed" not in question.answer,
+                f"The answer of question {question.id} must not have a box. Got {question.answer!r}. Write what is "
+                "in the box only.",
+            )
 
 
 def check_questions_keep_their_order(plugin: Dataset) -> None:
     """The questions are the same each time, and a larger count begins with those of a smaller one."""
     for split in _filled(plugin):
         questions = _checked_questions(plugin, split)
-        expect(questions == _checked_questions(plugin, split), "the split must have the", split=split)
+        expect(
+            questions == _checked_questions(plugin, split),
+            f"The split '{split}' must have the same questions each time. Draw no random numbers, or use a fixed seed.",
+        )
         fewer = (len(questions) + 1) // 2
         first = plugin.questions(split, fewer)
-        expect(len(first) == fewer, "questions must return questions", split=split, fewer=fewer, first=first)
-        expect(first == questions[:fewer], "the first questions of", fewer=fewer, split=split)
+        expect(
+            len(first) == fewer,
+            f"questions('{split}', {fewer}) must return {fewer} questions. Got {len(first)}. Write `return "
+            "found[:count]` in the last line.",
+        )
+        expect(
+            first == questions[:fewer],
+            f"The first {fewer} questions of '{split}' must also be the first of more questions. Put all questions "
+            "in one order, and return the first of them.",
+        )
 
 
 def check_splits_are_disjoint(plugin: Dataset) -> None:
@@ -69,7 +90,7 @@ def check_splits_are_disjoint(plugin: Dataset) -> None:
     for split in _filled(plugin):
         for question in _checked_questions(plugin, split):
             other = home.setdefault(question.text, split)
-            expect(other == split, "splits must be disjoint", value=question.text[:60], other=other, split=split)
+            expect(other == split, f"Splits must be disjoint. {question.text[:60]!r} is in '{other}' and '{split}'.")
 
 
 def check_unknown_splits_and_counts_are_refused(plugin: Dataset) -> None:
@@ -80,8 +101,14 @@ def check_unknown_splits_and_counts_are_refused(plugin: Dataset) -> None:
         except DataError:
             continue
         except Exception as error:
-            raise failed("questions must raise dataerror got", split=split, count=count, error=error) from error
-        raise failed("questions must raise dataerror", split=split, count=count)
+            raise AssertionError(
+                f"questions({split!r}, {count}) must raise DataError. Got {type(error).__name__}: {error}. Write "
+                "`raise DataError(...)` with a sentence that names the splits, or how many questions there are."
+            ) from error
+        raise AssertionError(
+            f"questions({split!r}, {count}) must raise DataError. It raised nothing. Compare split with self.splits "
+            "and count with the number of questions. DataError is in prmcal.errors."
+        )
 
 
 def check_grading(plugin: Dataset) -> None:
@@ -96,10 +123,14 @@ def check_grading(plugin: Dataset) -> None:
         )
         for trajectory, expected in cases:
             grade = plugin.grade(question, trajectory)
-            expect(isinstance(grade, tuple) and len(grade) == 2, "grade() must return the", graded=grade)
+            expect(
+                isinstance(grade, tuple) and len(grade) == 2,
+                f'grade() must return the verdict and the final answer. Got {grade!r}. Write `return "correct", '
+                'answer`, or `return "unparsed", None`.',
+            )
             verdict, _ = grade
             is_right = verdict == expected
-            expect(is_right, "grade() of for question", trajectory=trajectory, expected=expected, verdict=verdict)
+            expect(is_right, f"grade() of {trajectory!r} must be '{expected}'. Got '{verdict}'. Change 'grading'.")
 
 
 DECLARATIONS = (check_splits_and_grading,)

@@ -40,7 +40,7 @@ def _value(plugin: metric.Metric, rows: metric.PrefixRows) -> float | None:
     if measurement is None:
         return None
     value = float(_value_of(measurement, rows))
-    expect(np.isfinite(value), "the metric must be")
+    expect(np.isfinite(value), "The metric must be finite. Return None where it is not defined.")
     return value
 
 
@@ -48,24 +48,40 @@ def _value_of(measurement: Any, rows: metric.PrefixRows) -> Any:
     questions = len(rows.question_ids)
     if isinstance(measurement, metric.QuestionRatio):
         for name, values in (("sums", measurement.sums), ("counts", measurement.counts)):
-            expect(values.shape == (questions,), "of the questionratio must", name=name, values=values)
+            expect(
+                values.shape == (questions,),
+                f"'{name}' of the QuestionRatio must have shape (questions,). Got {values.shape}. Write "
+                "rows.totals(...), which sums over the rows of each question.",
+            )
         return measurement.sums.sum() / measurement.counts.sum()
     if isinstance(measurement, metric.AbsoluteSum):
         weights = np.ones((1, questions))
         errors = measurement.errors(weights)
-        expect(errors.ndim == 2 and len(errors) == 1, "errors() must return an", weights=weights, actual=errors)
+        expect(
+            errors.ndim == 2 and len(errors) == 1,
+            "errors() must return an array of shape (resamples, errors), for weights of shape (resamples, "
+            f"questions) = {weights.shape}. Got {errors.shape}. Compute all resamples at once, or stack them.",
+        )
         return np.abs(errors[0]).sum()
-    expect(isinstance(measurement, np.ndarray), "measure() must return got", measured=measurement)
+    expect(
+        isinstance(measurement, np.ndarray),
+        "measure() must return an array with one value per prefix, a QuestionRatio, an AbsoluteSum or None. Got "
+        f"{type(measurement).__name__}.",
+    )
     expect_array("The result of measure()", measurement, np.floating)
-    expect(measurement.shape == rows.reward.shape, "measure() must return one", rows=rows, measured=measurement)
+    expect(
+        measurement.shape == rows.reward.shape,
+        f"measure() must return one value per prefix, of shape {rows.reward.shape}. Got {measurement.shape}. Return "
+        "the values before their mean, or a QuestionRatio or AbsoluteSum.",
+    )
     return measurement.mean()
 
 
 def check_words(plugin: metric.Metric) -> None:
     """The metric has a description, and `better` is known."""
-    expect(plugin.described().strip(), "a metric needs a")
+    expect(plugin.described().strip(), "A metric needs a 'description' or a docstring. Write one sentence.")
     words = (*get_args(metric.Better), None)
-    expect(plugin.better in words, "better must be one", names=", ".join(map(repr, words)), plugin=plugin)
+    expect(plugin.better in words, f"'better' must be one of {', '.join(map(repr, words))}. Got {plugin.better!r}.")
 
 
 def check_it_measures_prefixes(plugin: metric.Metric) -> None:
@@ -76,7 +92,7 @@ def check_it_measures_prefixes(plugin: metric.Metric) -> None:
         for rows in all_rows
         for level in plugin.columns("name", rows.levels).values()
     ]
-    expect(any(value is not None for value in values), "measure() returns none for")
+    expect(any(value is not None for value in values), "measure() returns None for ordinary prefixes. Return a number.")
 
 
 def check_the_order_of_the_prefixes_does_not_matter(plugin: metric.Metric) -> None:
@@ -88,7 +104,11 @@ def check_the_order_of_the_prefixes_does_not_matter(plugin: metric.Metric) -> No
     near = first == second
     if first is not None and second is not None:
         near = bool(np.isclose(first, second, rtol=_ROUNDING, atol=_ROUNDING))
-    expect(near, "the value must not", first=first, second=second)
+    expect(
+        near,
+        f"The value must not depend on the order of the prefixes. A shuffle changed it from {first} to {second}. "
+        "Treat equal rewards alike, sum over the rows of each question, and draw no random numbers.",
+    )
 
 
 def check_extreme_prefixes(plugin: metric.Metric) -> None:

@@ -5,9 +5,7 @@ import json
 import linecache
 import traceback
 from collections.abc import Callable
-from functools import cache
 from pathlib import Path
-from string import Formatter
 from typing import Any
 
 import numpy as np
@@ -48,33 +46,10 @@ def explained(cls: type[Plugin], error: BaseException) -> str:
     return f"{explanation.rstrip('.')}.{f' See {place}.' if place else ''}"
 
 
-@cache
-def _mistakes() -> dict[str, str]:
-    """The messages of mistakes.yaml by their names."""
-    import yaml
-
-    kinds = yaml.safe_load(Path(__file__).with_name("mistakes.yaml").read_text(encoding="utf-8"))
-    return {name: text for texts in kinds.values() for name, text in texts.items()}
-
-
-class _Filler(Formatter):
-    """Fills in messages. ``{value!t}`` is the name of the type of a value, and ``{value!n}`` is its length."""
-
-    def convert_field(self, value: Any, conversion: Any) -> Any:
-        if conversion == "n":
-            return len(value)
-        return type(value).__name__ if conversion == "t" else super().convert_field(value, conversion)
-
-
-def failed(mistake: str, /, **values: Any) -> AssertionError:
-    """Return the error for a mistake of mistakes.yaml. `values` fill in its braces."""
-    return AssertionError(_Filler().vformat(_mistakes()[mistake], (), values))
-
-
-def expect(condition: object, mistake: str, /, **values: Any) -> None:
-    """Fail the check with a mistake of mistakes.yaml unless the condition holds; see :func:`failed`."""
+def expect(condition: object, message: str) -> None:
+    """Fail the check unless the condition holds. A message says what is wrong, what is there, and what to write."""
     if not condition:
-        raise failed(mistake, **values)
+        raise AssertionError(message)
 
 
 def further_checks(names: dict[str, Any], declarations: tuple[Check, ...] = ()) -> tuple[Check, ...]:
@@ -87,10 +62,8 @@ def expect_array(what: str, values: Any, dtype: type[np.generic]) -> None:
     actual = f"an array of {values.dtype}" if isinstance(values, np.ndarray) else f"a {type(values).__name__}"
     expect(
         isinstance(values, np.ndarray) and bool(np.issubdtype(values.dtype, dtype)),
-        "must be an array",
-        what=what,
-        dtype="float64" if dtype is np.floating else np.dtype(dtype).name,
-        actual=actual,
+        f"{what} must be an array of {'float64' if dtype is np.floating else np.dtype(dtype).name}. Got {actual}. "
+        f"Write np.asarray(..., dtype=np.{'float64' if dtype is np.floating else np.dtype(dtype).name}).",
     )
 
 
@@ -98,9 +71,17 @@ def check_arguments_are_annotated(plugin: Plugin) -> None:
     """Prmcal validates every constructor argument by its annotation."""
     for parameter in _parameters(plugin):
         is_named = parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
-        expect(is_named, "__init__ must name its", parameter=parameter)
+        expect(
+            is_named,
+            f"__init__ must name its arguments. Got '{parameter}', which a grid cannot fill and job keys do not "
+            "contain. Write every argument with its annotation and default, such as bins: int = 10.",
+        )
         annotated = parameter.annotation is not parameter.empty
-        expect(annotated, "the argument of __init__", parameter=parameter)
+        expect(
+            annotated,
+            f"The argument '{parameter.name}' of __init__ must have an annotation, by which prmcal validates it. "
+            "Write its type, such as int or float.",
+        )
 
 
 def check_defaults_are_valid(plugin: Plugin) -> None:
@@ -108,14 +89,20 @@ def check_defaults_are_valid(plugin: Plugin) -> None:
     parameters = _parameters(plugin)
     defaults = {option.name: option.default for option in parameters if option.default is not option.empty}
     for name, default in defaults.items():
-        expect(not isinstance(default, (list, dict, set)), "the default of must", name=name, default=default)
+        expect(
+            not isinstance(default, (list, dict, set)),
+            f"The default of '{name}' must not be a {type(default).__name__}, because all instances share it. Write "
+            f"{name}: {type(default).__name__} | None = None, and use the value where it is None.",
+        )
     required_names = {option.name for option in parameters} - defaults.keys()
     if required_names <= plugin.arguments.keys():
         arguments = defaults | {name: plugin.arguments[name] for name in required_names}
         try:
             validate_arguments(arguments_model(type(plugin)), "plugin", arguments)
         except InvalidArgumentsError as error:
-            raise failed("a default does not", error=error) from error
+            raise AssertionError(
+                f"A default does not fit its annotation: {error} Change the default or the annotation in __init__."
+            ) from error
 
 
 def check_arguments_are_stored(plugin: Plugin) -> None:
@@ -123,11 +110,19 @@ def check_arguments_are_stored(plugin: Plugin) -> None:
     for parameter in _parameters(plugin):
         name = parameter.name
         free = name not in _RESERVED and not callable(getattr(type(plugin), name, None))
-        expect(free, "the argument of __init__ has", name=name)
-        expect(hasattr(plugin, name), "__init__ does not store", name=name)
+        expect(free, f"The argument '{name}' has the name of another attribute. Choose another name.")
+        expect(
+            hasattr(plugin, name),
+            f"__init__ does not store its argument '{name}' under this name. Write self.{name} = {name} in __init__, "
+            "and compute from it where it is used.",
+        )
         stored, argument = getattr(plugin, name), plugin.arguments.get(name)
         if argument is not None:  # For None a plugin may take its own value.
-            expect(_same(stored, argument), "__init__ must store its", name=name, argument=argument, stored=stored)
+            expect(
+                _same(stored, argument),
+                f"__init__ must store its argument '{name}' as it is. It was built with {argument!r} and stores "
+                f"{stored!r}. Write self.{name} = {name} in __init__, and compute from it where it is used.",
+            )
 
 
 def check_methods_take_the_arguments_of_the_contract(plugin: Plugin) -> None:
@@ -149,16 +144,21 @@ def _require_signature(plugin: Plugin, name: str, method_of_plugin: Any, method:
     words = ", ".join(["self", *(str(parameter.replace(annotation=parameter.empty)) for parameter in expected)])
     extra = {"questions": None} if name == "fit" and getattr(plugin, "grouped", False) else {}
     words += "".join(f", {extra_name}" for extra_name in extra)
-    expect(callable(method_of_plugin), "must be a method", name=name, own=method_of_plugin, words=words)
+    expect(
+        callable(method_of_plugin), f"'{name}' must be a method. Got {method_of_plugin!r}. Write def {name}({words})."
+    )
     is_lazy = inspect.isgeneratorfunction(method_of_plugin) or inspect.iscoroutinefunction(method_of_plugin)
-    expect(not is_lazy, "must return its result", name=name)
+    expect(not is_lazy, f"{name}() must return its result as a whole. Write return, not yield or async def.")
     signature = inspect.signature(method_of_plugin)
     required = [parameter for parameter in expected if parameter.default is parameter.empty]
     for arguments in (expected, required):
         try:
             signature.bind(*arguments, **extra)
         except TypeError as error:
-            raise failed("is called with the", name=name, signature=signature, error=error, words=words) from error
+            raise AssertionError(
+                f"{name}() is called with the arguments of its contract, but takes {signature}: {error}. Write def "
+                f"{name}({words})."
+            ) from error
 
 
 def check_identity_is_json_data(plugin: Plugin) -> None:
@@ -167,9 +167,12 @@ def check_identity_is_json_data(plugin: Plugin) -> None:
     try:
         text = json.dumps(identity, sort_keys=True, allow_nan=False)
     except (TypeError, ValueError) as error:
-        raise failed("identity() must be json", error=error, identity=identity) from error
+        raise AssertionError(
+            f"identity() must be JSON data, but it cannot be written: {error}. Got {identity!r}. Use strings, "
+            "numbers, lists and dicts, also as arguments of __init__."
+        ) from error
     again = json.dumps(plugin.identity(), sort_keys=True)
-    expect(text == again, "identity() must not change", text=text, again=again)
+    expect(text == again, f"identity() must not change between calls. Got {text}, then {again}. Use arguments only.")
 
 
 def _same(stored: Any, argument: Any) -> bool:

@@ -10,7 +10,7 @@ from scipy.special import expit
 
 from prmcal.arrays import Floats
 from prmcal.errors import PluginFailedError
-from prmcal.registry.conformance.plugin import expect, expect_array, failed, further_checks
+from prmcal.registry.conformance.plugin import expect, expect_array, further_checks
 from prmcal.registry.contracts import results
 from prmcal.registry.contracts.data import HiddenStates, PrefixScores, ScoringRequest
 from prmcal.registry.contracts.models import PRM
@@ -57,21 +57,29 @@ def _gap(left: Floats, right: Floats) -> float:
 def check_one_score_per_prefix(plugin: PRM) -> None:
     """There are T + 1 scores, with the types of the contract."""
     _score(plugin, _QUESTION, _TRAJECTORIES)
-    expect(plugin.score(_QUESTION, []) == [], "score(question must return an")
+    expect(plugin.score(_QUESTION, []) == [], "score(question, []) must return []. Loop over the trajectories.")
 
 
 def check_logit_is_the_log_odds_of_the_reward(plugin: PRM) -> None:
     """The reward is the logistic function of the logit, which is more precise near 0 and 1."""
     for scores in _score(plugin, _QUESTION, _TRAJECTORIES):
         gap = _gap(expit(scores.logit.astype(np.float64)), scores.reward)
-        expect(gap < 1e-4, "reward must be the", gap=gap)
+        expect(
+            gap < 1e-4,
+            f"'reward' must be the logistic function of 'logit'. They differ by up to {gap:.3g}. Write logit = "
+            "scipy.special.logit(reward) if the model gives probabilities.",
+        )
 
 
 def check_scoring_is_repeatable(plugin: PRM) -> None:
     """The same input has the same score each time."""
     first, second = (_score(plugin, _QUESTION, _TRAJECTORIES) for _ in range(2))
     gap = max(_gap(scores.reward, scores_again.reward) for scores, scores_again in zip(first, second, strict=True))
-    expect(gap == 0, "the same trajectories must", gap=gap)
+    expect(
+        gap == 0,
+        f"The same trajectories must have the same scores each time. They differ by up to {gap:.3g}. Draw no random "
+        "numbers, and call model.eval() to turn dropout off.",
+    )
 
 
 def check_later_steps_do_not_matter(plugin: PRM) -> None:
@@ -81,7 +89,13 @@ def check_later_steps_do_not_matter(plugin: PRM) -> None:
     for count in range(len(steps)):
         alone = _score(plugin, _QUESTION, [steps[:count]])[0].reward
         gap = _gap(alone, rewards[: count + 1])
-        expect(gap < _TOLERANCE, "the score of a", count=count, whole=steps, gap=gap)
+        expect(
+            gap < _TOLERANCE,
+            f"The score of a prefix must not change when later steps are appended. With {count} of "
+            f"{len(steps)} steps it differs by {gap:.3g}, and must differ by less than 1e-5. Read the score at the "
+            "last token of the prefix, with a causal mask. In bfloat16, rounding depends on the batch. Check the "
+            "PRM with dtype=float32.",
+        )
 
 
 def check_batches_do_not_matter(plugin: PRM) -> None:
@@ -97,7 +111,13 @@ def check_batches_do_not_matter(plugin: PRM) -> None:
     for alone, scores, batched in zip(singles, together, batches[1], strict=True):
         for name, scores_in_batch in (("score() of several", scores), ("score_batch()", batched)):
             gap = _gap(alone.reward, scores_in_batch.reward)
-            expect(gap < _TOLERANCE, "scores must not depend", name=name, gap=gap)
+            expect(
+                gap < _TOLERANCE,
+                f"Scores must not depend on the batch. {name} differs from a single trajectory by {gap:.3g}, and "
+                "must differ by less than 1e-5. Mask the padding, put sorted trajectories back in their order "
+                "(scored[i] = ... for trajectory i), and score each trajectory with its own question. In bfloat16, "
+                "rounding depends on the batch. Check the PRM with dtype=float32.",
+            )
 
 
 def check_whole_only_requests_are_answered(plugin: PRM) -> None:
@@ -107,12 +127,16 @@ def check_whole_only_requests_are_answered(plugin: PRM) -> None:
         counts = {len(scores.logit), len(scores.reward), len(scores.over_long)}
         expect(
             counts <= {1, len(all_scores.logit)} and len(counts) == 1,
-            "for whole_only score_batch() must",
-            value=sorted(counts),
-            everything=all_scores,
+            "For 'whole_only', score_batch() must return one score, of the whole trajectory, or the scores of all "
+            f"{len(all_scores.logit)} prefixes. Got {sorted(counts)}. Leave score_batch() as it is if in doubt.",
         )
         gap = _gap(scores.reward[-1:], all_scores.reward[-1:])
-        expect(gap < _TOLERANCE, "the last score of", gap=gap)
+        expect(
+            gap < _TOLERANCE,
+            "The last score of a 'whole_only' request must be that of the whole trajectory. It differs by "
+            f"{gap:.3g}, and must differ by less than 1e-5. In bfloat16, rounding depends on the batch. Check the "
+            "PRM with dtype=float32.",
+        )
 
 
 def check_too_long_input_is_flagged(plugin: PRM) -> None:
@@ -125,13 +149,25 @@ def check_too_long_input_is_flagged(plugin: PRM) -> None:
     try:
         prefix_scores = plugin.score(_QUESTION, [(short, "7+" * limit)])
     except Exception as error:
-        raise failed("score() must not raise", limit=limit, error=error) from error
+        raise AssertionError(
+            f"score() must not raise for a prefix with more than max_tokens = {limit} tokens. Got "
+            f"{type(error).__name__}: {error}. Write over_long = True and NaN for this prefix, and score the shorter "
+            "ones."
+        ) from error
     (scores,) = prefix_scores
     flags = scores.over_long.tolist()
-    expect(flags == [False, False, True], "only prefixes with more", limit=limit, flags=flags)
-    expect(np.isnan(scores.reward[2]) and np.isnan(scores.logit[2]), "a too long prefix", scores=scores)
+    expect(
+        flags == [False, False, True],
+        f"Only prefixes with more than max_tokens = {limit} tokens must have the flag 'over_long': [False, False, "
+        f"True]. Got {flags}. Count the tokens before the model reads them, and do not cut the input.",
+    )
+    expect(
+        np.isnan(scores.reward[2]) and np.isnan(scores.logit[2]),
+        f"A too long prefix must be scored NaN. Got reward {scores.reward[2]}, logit {scores.logit[2]}. Write "
+        "logit[over_long] = reward[over_long] = np.nan.",
+    )
     gap = _gap(scores.reward[:2], before)
-    expect(gap < _TOLERANCE, "a too long prefix must", gap=gap)
+    expect(gap < _TOLERANCE, f"A too long prefix must not change other scores (by {gap:.3g}). Leave it out.")
 
 
 def check_hidden_states(plugin: PRM) -> None:
@@ -144,20 +180,38 @@ def check_hidden_states(plugin: PRM) -> None:
     except PluginFailedError as error:  # It says that it has none with these arguments.
         raise SkipTest(str(error)) from error
     is_list = isinstance(hidden_states, list) and len(hidden_states) == 1
-    expect(is_list and isinstance(hidden_states[0], HiddenStates), "hidden_states() must return a")
+    expect(
+        is_list and isinstance(hidden_states[0], HiddenStates),
+        "hidden_states() must return a list with one HiddenStates for each request. Write [HiddenStates(states, "
+        "parents, leaves, logit), ...].",
+    )
     (states,) = hidden_states
     nodes, rows = len(states.states), sum(len(steps) + 1 for steps in trajectories)
     shapes = {name: np.shape(getattr(states, name)) for name in ("states", "parents", "leaves", "logit")}
     fit = (
         np.ndim(states.states) == 2 and shapes["parents"] == (nodes,) and shapes["leaves"] == shapes["logit"] == (rows,)
     )
-    expect(fit, "for prefixes hiddenstates must", rows=rows, shapes=shapes)
+    expect(
+        fit,
+        f"For {rows} prefixes, HiddenStates must have 'states' of shape (nodes, width), 'parents' of shape (nodes,), "
+        f"'leaves' and 'logit' of shape ({rows},). Got {shapes}. Write one row for each prefix, the bare questions "
+        "too.",
+    )
     ends = np.asarray(states.leaves)
     are_before = (np.asarray(states.parents) < np.arange(nodes)).all()
-    expect(are_before and ((ends >= 0) & (ends < nodes)).all(), "in hiddenstates each of")
+    expect(
+        are_before and ((ends >= 0) & (ends < nodes)).all(),
+        "In HiddenStates each of 'parents' must be smaller than its own index, -1 for a first token, and each of "
+        "'leaves' must be the index of a node. Write the tokens in the order in which the PRM reads them.",
+    )
     logits = np.concatenate([scores.logit for scores in _score(plugin, _QUESTION, trajectories)])
     gap = _gap(expit(logits.astype(np.float64)), expit(np.asarray(states.logit, dtype=np.float64)))
-    expect(gap < _TOLERANCE, "logit of hiddenstates must", gap=gap)
+    expect(
+        gap < _TOLERANCE,
+        f"'logit' of HiddenStates must be that of score(). The rewards differ by up to {gap:.3g}. Write the rows in "
+        "the order of the prefixes: x_0, ..., x_T of the first trajectory, then of the second. In bfloat16, "
+        "rounding depends on the batch. Check the PRM with dtype=float32.",
+    )
 
 
 CHECKS = further_checks(globals())
@@ -182,4 +236,8 @@ def compare_with_example(plugin: PRM, example: Mapping[str, Any]) -> None:
     rewards = reader.score(example["question"], [example["steps"]])[0].reward[1:]
     reader.close()
     gap = float(np.abs(rewards - example["rewards"]).max())
-    expect(gap < _PUBLISHED_TOLERANCE, "the rewards of for", example=example, actual=rewards, gap=gap)
+    expect(
+        gap < _PUBLISHED_TOLERANCE,
+        f"The rewards of {example['checkpoint']} for the example of {example['source']} are {example['rewards']}. "
+        f"Got {rewards}, which differ by up to {gap:.2g}. Check the weights.",
+    )

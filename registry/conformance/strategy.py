@@ -65,7 +65,7 @@ def _answer(plugin: PoolStrategy, arrays: dict[str, NDArray[Any]], target: float
     allowance = Allowance(_SIZE, target if plugin.targeted else None)
     answered = _tuned(plugin, allowance).answer(_pool(plugin, arrays), allowance)
     results.check_answered(answered, _QUESTIONS, allowance)
-    expect(answered.samples.min() > 0, "samples must be above")
+    expect(answered.samples.min() > 0, "Samples must be above 0. Write np.clip(samples, 1, allowance.samples).")
     return answered
 
 
@@ -73,16 +73,20 @@ def check_reads_are_known(plugin: Strategy) -> None:
     """`reads` contains known names only."""
     reads: Any = plugin.reads
     words = isinstance(reads, (tuple, list)) and all(isinstance(name, str) for name in reads)
-    expect(words, "reads must be a", reads=reads)
+    expect(words, f"'reads' must be a tuple. Got {reads!r}. Write reads = (\"scores\",), with the comma.")
     unknown = sorted(set(reads) - set(READS))
-    expect(not unknown, "reads may contain got", unknown=", ".join(unknown))
+    expect(not unknown, f"'reads' may contain scores, step_scores, rewards and success. Got {', '.join(unknown)}.")
 
 
 def check_the_same_pool_gives_the_same_answer(plugin: PoolStrategy) -> None:
     """It works on a pool with only the declared arrays, and a second call gives the same result."""
     first, second = _answer(plugin, _arrays()), _answer(plugin, _arrays())
     same = np.array_equal(first.accuracy, second.accuracy) and np.array_equal(first.samples, second.samples)
-    expect(same, "answer() must return the")
+    expect(
+        same,
+        "answer() must return the same for the same pool. A second call returned something else. Use a closed form "
+        "of registry.strategies.best_of, or np.random.default_rng(0) in every call.",
+    )
 
 
 def check_the_order_of_the_pool_does_not_matter(plugin: PoolStrategy) -> None:
@@ -94,7 +98,11 @@ def check_the_order_of_the_pool_does_not_matter(plugin: PoolStrategy) -> None:
         shuffled[name] = np.take_along_axis(shuffled[name], places, axis=1)
     first, second = _answer(plugin, _arrays()), _answer(plugin, shuffled)
     gap = abs(first.accuracy.mean() - second.accuracy.mean())
-    expect(gap < _ERROR, "the accuracy must not", gap=gap)
+    expect(
+        gap < _ERROR,
+        f"The accuracy must not depend on the order of the pool. A shuffle changed it by {gap:.3f}. Write the mean "
+        "over all draws, not the result of the first trajectories.",
+    )
 
 
 def check_accuracy_does_not_exceed_pass_at_samples(plugin: PoolStrategy) -> None:
@@ -107,7 +115,11 @@ def check_accuracy_does_not_exceed_pass_at_samples(plugin: PoolStrategy) -> None
     counts = np.ceil(samples - _ROUNDING).astype(np.int64)
     bound = pass_at_n(arrays["correct"], np.arange(1, _SIZE + 1))[np.arange(_QUESTIONS), counts - 1]
     over = (answered.accuracy - bound).max()
-    expect(over < _ERROR, "the accuracy of a", over=over)
+    expect(
+        over < _ERROR,
+        "The accuracy of a question must not exceed the probability that one of its samples is right. It does by "
+        f"{over:.3f}. Check that all used samples are counted, and that the choice does not depend on 'correct'.",
+    )
 
 
 def check_all_wrong_and_all_right_questions(plugin: PoolStrategy) -> None:
@@ -117,7 +129,11 @@ def check_all_wrong_and_all_right_questions(plugin: PoolStrategy) -> None:
         arrays["correct"] = np.full_like(arrays["correct"], are_right)
         arrays["answers"] = np.zeros_like(arrays["answers"])
         answered = _answer(plugin, arrays)
-        expect(np.allclose(answered.accuracy, float(are_right)), "the accuracy must be", result=answered)
+        expect(
+            np.allclose(answered.accuracy, float(are_right)),
+            f"The accuracy must be 1 if all trajectories are right, and 0 if none is. Got {answered.accuracy}. "
+            "Compute it from pool.correct of the chosen trajectories.",
+        )
 
 
 def check_the_truth_decides_no_budget(plugin: PoolStrategy) -> None:
@@ -127,7 +143,12 @@ def check_the_truth_decides_no_budget(plugin: PoolStrategy) -> None:
     turned = _arrays()
     turned["correct"] = ~turned["correct"]
     first, second = (_answer(plugin, arrays).samples for arrays in (_arrays(), turned))
-    expect(np.allclose(first, second), "the numbers of samples", high=np.abs(first - second).max())
+    expect(
+        np.allclose(first, second),
+        "The numbers of samples must not depend on 'correct', which nobody knows while sampling. Other grades "
+        f"changed them by up to {np.abs(first - second).max():.2f}. Decide by scores, rewards and answers. Choose "
+        "thresholds in tune(), which gets the calibration questions.",
+    )
 
 
 def check_too_long_questions_are_answered(plugin: PoolStrategy) -> None:
@@ -143,7 +164,11 @@ def check_a_higher_target_costs_no_less(plugin: PoolStrategy) -> None:
     """A targeted strategy does not use fewer samples for a higher target probability C."""
     if plugin.targeted:
         low, high = (_answer(plugin, _arrays(), target).samples.mean() for target in (0.5, 0.99))
-        expect(low <= high, "c 0.99 must not", high=high, low=low)
+        expect(
+            low <= high,
+            f"C = 0.99 must not cost less than C = 0.5. Got {high:.2f} and {low:.2f} samples. Let the number of "
+            "samples rise with allowance.target.",
+        )
 
 
 def check_the_curve_begins_below_its_end(plugin: PoolStrategy) -> None:
@@ -153,9 +178,17 @@ def check_the_curve_begins_below_its_end(plugin: PoolStrategy) -> None:
     good = bool(points) and all(
         isinstance(point, Answered) and point.samples.shape == (_QUESTIONS,) for point in points
     )
-    expect(good, "sweep() must return a", points=points)
+    expect(
+        good,
+        f"sweep() must return a tuple of Answered, one for each point of the curve. Got {points!r:.200}. Write "
+        "return tuple(self.answer(pool, Allowance(allowance.samples, target)) for target in targets).",
+    )
     budgets = [point.samples.mean() for point in points]
-    expect(len(points) == 1 or min(budgets) < max(budgets), "the points of sweep()", value=budgets[0])
+    expect(
+        len(points) == 1 or min(budgets) < max(budgets),
+        f"The points of sweep() must differ in their budgets. All have {budgets[0]:.2f} samples. Vary the argument "
+        "that decides how many samples are drawn, or do not override sweep().",
+    )
 
 
 DECLARATIONS = (check_reads_are_known,)
@@ -177,14 +210,11 @@ def check_the_width_is_in_its_range(plugin: SearchStrategy) -> None:
         for name, maximum in (("expand", plugin.expansions), ("keep", plugin.width)):
             copied_rewards = rewards.copy()
             width = getattr(plugin, name)(copied_rewards, target)
-            expect(np.array_equal(copied_rewards, rewards, equal_nan=True), "must not change the", name=name)
+            expect(np.array_equal(copied_rewards, rewards, equal_nan=True), f"{name}() must not change the rewards.")
             expect(
                 isinstance(width, int) and 1 <= width <= maximum,
-                "must return an int",
-                name=name,
-                most=maximum,
-                rewards=rewards,
-                actual=width,
+                f"{name}() must return an int in [1, {maximum}] for the rewards {rewards}. Got {width!r}. Write "
+                f"int(np.clip(..., 1, {maximum})), and np.nan_to_num(rewards) if NaN is not meant.",
             )
 
 
@@ -194,7 +224,7 @@ def check_the_same_rewards_give_the_same_width(plugin: SearchStrategy) -> None:
     for rewards in _rewards(plugin):
         for name in ("expand", "keep"):
             first, second = (getattr(plugin, name)(rewards, target) for _ in range(2))
-            expect(first == second, "must return the same", name=name, first=first, second=second)
+            expect(first == second, f"{name}() must be repeatable. Got {first}, then {second}. Keep no state.")
 
 
 SEARCH_CHECKS = (check_the_width_is_in_its_range, check_the_same_rewards_give_the_same_width)

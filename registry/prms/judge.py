@@ -18,7 +18,7 @@ from prmcal.registry.contracts.data import PrefixScores, ScoringRequest
 from prmcal.registry.contracts.models import PRM
 from prmcal.registry.contracts.plugin import Count, FromClass, Positive, errors_of, from_class
 from prmcal.registry.llms.prompts import messages_of
-from prmcal.registry.models.checkpoints import chat_text
+from prmcal.registry.models.checkpoints import chat_text, folder_here
 from prmcal.registry.models.files import LANGUAGE_HEAD, Head
 from prmcal.registry.network import DEFAULT_PATIENCE, IncompleteReplyError
 from prmcal.registry.prms.answers import answer_head, answer_token, language_model
@@ -111,11 +111,15 @@ class JudgePRM(TransformersPRM):
         check_words(self.right, self.wrong)
 
     def problems(self, solution_counts: Mapping[str, int]) -> list[PrmcalError]:
-        """Return problems: the checkpoint cannot be loaded, or the server does not answer for a bare question."""
+        """Return problems: the checkpoint cannot be loaded or has no token for an answer, or the server is silent."""
         if self._server is None:
-            return super().problems(solution_counts)
+            return super().problems(solution_counts) or self._token_problems()
         text = filled(self.template, next(iter(solution_counts), "What is 6 times 7?"), ())
         return PRM.problems(self, solution_counts) or errors_of(partial(self._server.probe, text))
+
+    def _token_problems(self) -> list[PrmcalError]:
+        here = folder_here(self.checkpoint) is not None  # A plan may be made on another machine.
+        return errors_of(lambda: self._answers) if here else []
 
     def identity(self) -> dict[str, Any]:
         """Return the identity: the model and its prompt. The server is not part of it."""

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import ast
 import re
 from pathlib import Path
-from string import Formatter
 from typing import Any
 
 import pytest
-import yaml
 
 from prmcal.registry.conformance import (
     CheckResult,
@@ -22,7 +19,7 @@ from prmcal.registry.conformance import (
     run_checks,
 )
 from prmcal.registry.plugins import KINDS as REGISTRIES
-from tests.conftest import ROOT, Prmcal
+from tests.conftest import Prmcal
 from tests.registry.conformance.mistakes import calibrators, datasets, llms, metrics, prms, strategies
 
 WIDTH = 80
@@ -119,32 +116,3 @@ def test_a_mistake_in_a_file_is_explained(mistake: str, prmcal: Prmcal, tmp_path
     assert done.returncode != 0
     assert all(len(line) <= WIDTH for line in done.stdout.splitlines())
     assert re.search(explanation, " ".join((done.stdout + done.stderr).split())), done.stdout + done.stderr
-
-
-def test_each_mistake_of_the_table_is_used_and_filled_in() -> None:
-    folder = ROOT / "registry" / "conformance"
-    kinds = yaml.safe_load((folder / "mistakes.yaml").read_text(encoding="utf-8"))
-    entries = [(name, entry) for kind in kinds.values() for name, entry in kind.items()]
-    table, used = dict(entries), set()
-    assert len(table) == len(entries)
-    for function in (
-        each
-        for path in folder.glob("*.py")
-        for each in ast.parse(path.read_text(encoding="utf-8")).body
-        if isinstance(each, ast.FunctionDef)
-    ):
-        names = {each.arg for each in ast.walk(function) if isinstance(each, ast.arg)}
-        names |= {each.id for each in ast.walk(function) if isinstance(each, ast.Name)}
-        names |= {str(each.name) for each in ast.walk(function) if isinstance(each, ast.ExceptHandler)}
-        for node in ast.walk(function):
-            if isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("expect", "failed"):
-                name = next((each for each in node.args if isinstance(each, ast.Constant)), None)
-                if name is not None:
-                    entry = table[str(name.value)]
-                    used.add(name.value)
-                    fields = {field for _, field, _, _ in Formatter().parse(entry) if field}
-                    given = {keyword.arg for keyword in node.keywords}
-                    local = names if any(isinstance(each, ast.Call) for each in node.args[-1:]) else set()
-                    used_fields = {re.split(r"[.\[]", field)[0] for field in fields}
-                    assert given <= used_fields <= given | local, name.value
-    assert used == set(table)

@@ -94,7 +94,7 @@ class GroupedWithoutQuestions(Sound):
     grouped = True
 
 
-@mistake("in range", "Got NoneType. Write `return self` in its last line")
+@mistake("in range", "Got NoneType. End it with `return self`")
 class FitReturnsNothing(Sound):
     def fit(self, features, k, n):
         super().fit(features, k, n)
@@ -111,7 +111,7 @@ class NoUnderscore(Calibrator):
         return np.full((len(features), 1), self.mean)
 
 
-@mistake("in range", r"Store the result as self\.slope_")
+@mistake("in range", r"Store it as self\.slope_")
 class FitOverwritesAnArgument(Sound):
     def __init__(self, slope: float = 1.0) -> None:
         self.slope = slope
