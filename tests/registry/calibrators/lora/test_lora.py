@@ -14,10 +14,8 @@ import pytest
 import torch
 from numpy.typing import NDArray
 from scipy.special import expit
-from transformers.models.qwen2.modeling_qwen2 import Qwen2MLP
 
 from prmcal import PRM, FitSupport, Prefix, ScoredPrefixes
-from prmcal.registry.calibrators.lora import model
 from prmcal.registry.calibrators.lora.calibrator import QuantileLora
 from prmcal.registry.plugins import calibrators, prms
 from prmcal.registry.prms.qwen import QwenPRM
@@ -159,30 +157,6 @@ def test_single_prefixes_are_trained_in_other_batches(features: ScoredPrefixes) 
     )
     assert single.card_["steps"] == round(len(features) / QUICK["batch_size"])  # type: ignore[operator]
     assert not np.array_equal(single.predict(features), whole.predict(features))
-
-
-def test_a_large_trunk_computes_its_layers_twice_with_the_same_result(
-    features: ScoredPrefixes, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    calls = 0
-    forward = Qwen2MLP.forward
-
-    def counted(*given: Any) -> torch.Tensor:
-        nonlocal calls
-        calls += 1
-        found: torch.Tensor = forward(*given)
-        return found
-
-    def fit() -> tuple[dict[str, torch.Tensor], int]:
-        before = calls
-        return create().fit(features, *labels(features)).adapter_, calls - before
-
-    monkeypatch.setattr(Qwen2MLP, "forward", counted)
-    kept, calls_once = fit()
-    monkeypatch.setattr(model, "_LARGE", 0)
-    again, calls_twice = fit()
-    assert calls_twice > 1.3 * calls_once
-    assert all(torch.equal(again[name], weight) for name, weight in kept.items())
 
 
 def test_a_bfloat16_trunk_trains_under_a_float32_head(reward_folder: Path) -> None:
