@@ -68,7 +68,7 @@ def test_several_settings_are_an_error_that_names_the_choice(run: Path, prmcal: 
     ("only", "message"),
     [
         ({"llm": ["stong"]}, r"has no llm 'stong' with scores and success counts. It has: strong, weak"),
-        ({"calibrator": ["isotonic"]}, r"chosen by llm, prm, dataset, split. Got 'calibrator'"),
+        ({"calibrator": ["isotonic"]}, r"Choose a setting of a run by llm, prm, dataset, split. Got 'calibrator'"),
     ],
 )
 def test_names_that_a_run_does_not_have_are_refused(run: Path, only: dict[str, list[str]], message: str) -> None:
