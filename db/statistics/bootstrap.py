@@ -56,7 +56,7 @@ class LinearisedStatistic(Statistic):
     def linearised(self) -> Floats:
         """Return one value for each question, of shape (questions,), whose mean is the statistic.
 
-        To first order, the mean under any weights is the statistic under these weights.
+        Under other weights of the questions, their weighted mean is the statistic with these weights, to first order.
         """
 
     def interval(self, replicates: Floats | None = None) -> tuple[float, float]:

@@ -23,7 +23,7 @@ _SURE = 0.05
 
 
 def by_maker(records: Sequence[Record]) -> Iterator[Record]:
-    """Yield a record for each LLM or data set that the solutions in a list of a record name."""
+    """Split each record by the LLM or data set of its solutions: yield a record for each of these."""
     for place, content in records:
         values = content if isinstance(content, Mapping) else {}
         list_name = next((name for name in SOLUTION_LISTS if isinstance(values.get(name), list)), "")

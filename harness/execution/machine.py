@@ -143,7 +143,7 @@ class Worker:
     seat: Seat
     name: str
     shard: Shard[Parameters] | None = None
-    """The shards that it computes."""
+    """The shard that it computes."""
     loaded: str = ""
     """The model that it has loaded, as shards name it; empty for none."""
     ready: bool = True

@@ -123,6 +123,6 @@ def pair_problems(plan: Plan, done: Collection[ArtifactRef] = ()) -> Iterator[Ob
             with plugin_guard("calibrator", name, "look at a PRM"):
                 calibrators[name].check_prm(prms[prm])
         except PrmcalError as error:
-            # The guard names the plugin, which a Problem does too.
+            # The guard names the plugin, which an Obstacle does too.
             cause = error.__cause__
             yield Obstacle("calibrator", name, cause if isinstance(cause, PluginFailedError) else error, prm)

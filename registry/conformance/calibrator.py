@@ -177,7 +177,7 @@ def _tolerance(plugin: Calibrator) -> float:
 def check_reads_and_levels(plugin: Calibrator) -> None:
     """`reads` names known features, and `levels` ascend within (0, 1)."""
     reads, levels = plugin.reads, plugin.levels
-    expect(reads in _READS, f"'reads' must be {', '.join(map(repr, _READS))}. Got {reads!r}. Write reads = 'logit'.")
+    expect(reads in _READS, f"'reads' must be one of {_READS}. Got {reads!r}. Write reads = 'logit'.")
     numbers = isinstance(levels, (tuple, list)) and all(isinstance(level, (int, float)) for level in levels)
     expect(numbers, f"levels must be a tuple of numbers. Got {levels!r}. Write levels = (0.1, 0.5, 0.9).")
     ascending = len(levels) > 0 and bool((np.diff([0, *levels, 1]) > 0).all())

@@ -41,9 +41,9 @@ def bin_index(values: Floats, edges: Floats) -> NDArray[np.intp]:
 
 @lru_cache(maxsize=2)  # ECE and the average calibration error need the same totals.
 def _bin_totals(rows: PrefixRows, bins: int) -> Callable[[Floats], tuple[Floats, Floats]]:
-    """Return a function of weights of shape (resamples, questions).
+    """Return a function that computes the totals of each bin from weights of shape (resamples, questions).
 
-    It returns the sum of r - y and the number of rows in each bin, both of shape (resamples, bins).
+    The totals are the sum of r - y and the number of rows, both of shape (resamples, bins).
     """
     questions = len(rows.question_ids)
     cell = rows.question_index * bins + bin_index(rows.reward, bin_edges(bins))

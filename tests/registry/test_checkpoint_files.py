@@ -41,7 +41,9 @@ DAMAGES: dict[Callable[[Path], object], str] = {
     lambda folder: (folder / "model.safetensors").write_bytes(POINTER): "pointer of Git LFS .* git lfs pull",
     lambda folder: (folder / "tokenizer.json").write_bytes(POINTER): "tokenizer.json is a pointer of Git LFS",
     lambda folder: (folder / "tokenizer.json").write_text("{"): "tokenizer.json cannot be read: it is not JSON",
-    lambda folder: (folder / "tokenizer.json").unlink(): "has no tokenizer, .* Copy the tokenizer of its base model",
+    lambda folder: (
+        folder / "tokenizer.json"
+    ).unlink(): "has no tokenizer file: .* Copy the tokenizer of its base model",
     lambda folder: (folder / "model.safetensors").unlink(): r"has no weights \(\*.safetensors\)",
     lambda folder: (folder / "config.json").write_text("[]"): "config.json cannot be read",
 }

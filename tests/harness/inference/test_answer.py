@@ -92,7 +92,7 @@ def test_what_cannot_be_answered_is_told_and_the_next_question_works(folder: Pat
         with pytest.raises(PrmcalError, match=said):
             prm.answer(question, max_samples=1)
     assert prm.answer("計算 35 加 2", max_samples=1).samples == 1
-    for strategy, said in (("oracle IAS", "reference point"), ("beam search", "searches step by step")):
+    for strategy, said in (("oracle IAS", "is a reference"), ("beam search", "searches step by step")):
         with pytest.raises(PrmcalError, match=said):
             answering(folder, strategy, 0.9).answer(QUESTIONS[0])
 

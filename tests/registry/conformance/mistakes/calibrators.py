@@ -30,7 +30,7 @@ class NoMistake(Sound):
         self.levels_of_bins = levels_of_bins
 
 
-@mistake("reads and levels", 'Write reads = "logit"')
+@mistake("reads and levels", "Write reads = 'logit'")
 class UnknownFeatures(Sound):
     reads = "logits"
 
@@ -70,7 +70,7 @@ class DefaultOfAnotherType(Sound):
         self.bins = bins
 
 
-@mistake("arguments are stored", "name of a method.* Choose another name")
+@mistake("arguments are stored", "name of another attribute. Choose another name")
 class ArgumentThatHidesAMethod(Sound):
     def __init__(self, save: bool = True) -> None:
         self.save = save

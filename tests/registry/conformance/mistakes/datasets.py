@@ -32,7 +32,7 @@ class EqualIds(Sound):
         return [replace(each, id="1") for each in super().questions(split, count)]
 
 
-@mistake("splits are disjoint", "Leave it out of one of them")
+@mistake("splits are disjoint", "Splits must be disjoint.* is in")
 class OverlappingSplits(Sound):
     def questions(self, split, count=None):
         return [replace(each, text=each.id) for each in super().questions(split, count)]
@@ -73,7 +73,7 @@ class KeyErrorForASplit(Sound):
         return super().questions({"calibration": "calibration", "test": "test"}[split], count)
 
 
-@mistake("splits and grading", r'Write splits = \("test",\), with the comma')
+@mistake("splits and grading", r"Write splits = \('test',\)")
 class SplitsAsAText(Sound):
     splits = "test"
 

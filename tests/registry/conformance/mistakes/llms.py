@@ -101,7 +101,7 @@ class RepeatsSamples(Sound):
         return [super(RepeatsSamples, self).generate([prefix], n, sampling, seed)[0] for prefix in prefixes]
 
 
-@mistake("the seed decides the texts", "The same seed must give the same texts")
+@mistake("the seed decides the texts", "The same seed must give equal texts")
 class NoSeed(Sound):
     calls = itertools.count()
 
@@ -109,7 +109,7 @@ class NoSeed(Sound):
         return super().generate(prefixes, n, sampling, next(self.calls))
 
 
-@mistake("a prefix is continued", "start again with its first step|repeat the prefix's steps")
+@mistake("a prefix is continued", "start again with its first step|must not repeat its prefix")
 class StartsAgain(Sound):
     def one(self, prefix, sampling, seed):
         return self.finish("\n\n".join([*prefix.steps[:1], f"then {seed}"]), sampling)

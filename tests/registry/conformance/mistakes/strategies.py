@@ -102,7 +102,7 @@ class WidthAsAFloat(SearchStrategy):
         return self.width / 2
 
 
-@mistake("the same rewards give the same width", "Keep no state between calls")
+@mistake("the same rewards give the same width", "Keep no state")
 class WidthFromEarlierCalls(SearchStrategy):
     calls = itertools.count()
 
