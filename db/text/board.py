@@ -286,16 +286,16 @@ def _legend(comparison: CellComparison) -> list[str]:
     return [*lines, f"significant: p < {SIGNIFICANCE}, as one test of these two cells.{corrected}"]
 
 
-_OF_GROUPS = {"accuracy": "Accuracy", "brier_after": "Brier after", "brier_before": "Brier before"}
-_OF_GROUPS |= {"error_after": "Signed error after", "error_before": "Signed error before"}
+_OF_GROUPS = [("accuracy", "Accuracy", 0), ("brier_before", "Brier before", 2), ("brier_after", "Brier after", 1)]
+_OF_GROUPS += [("error_before", "Signed error before", 4), ("error_after", "Signed error after", 3)]
 
 
 def groups_board(frame: pd.DataFrame, field: str) -> Board:
     """Return the values of :func:`prmcal.db.queries.groups.by_group` for the questions with each value of a field."""
     rows = frame.to_dict("records")
     values = [
-        Column(title, tuple(_of_group(row, name) for row in rows), place, whole=True)
-        for place, (name, title) in enumerate(_OF_GROUPS.items())
+        Column(title, tuple(_of_group(row, name) for row in rows), weight, whole=True)
+        for name, title, weight in _OF_GROUPS
     ]
     names = column_of(rows, field, lambda row: row["group"]), column_of(rows, "n", lambda row: str(row["questions"]))
     return Board(

@@ -210,7 +210,7 @@ def check_the_width_is_in_its_range(plugin: SearchStrategy) -> None:
         for name, maximum in (("expand", plugin.expansions), ("keep", plugin.width)):
             copied_rewards = rewards.copy()
             width = getattr(plugin, name)(copied_rewards, target)
-            expect(np.array_equal(copied_rewards, rewards, equal_nan=True), f"{name}() must not change the rewards.")
+            expect(np.array_equal(copied_rewards, rewards, equal_nan=True), f"{name}() must change a copy of rewards.")
             expect(
                 isinstance(width, int) and 1 <= width <= maximum,
                 f"{name}() must return an int in [1, {maximum}] for the rewards {rewards}. Got {width!r}. Write "
