@@ -39,7 +39,7 @@ def overview(source: Source, **names: Unpack[SettingNames]) -> types.Overview:
         tests = reading.tests_between(connection, finished_cells, RANKING_METRIC, "calibrator")
         scaling = cells.loc[cells["leaderboard"] == "scaling", SETTING].drop_duplicates()
         with_calibration = scaling.merge(calibration[SETTING].drop_duplicates(), on=SETTING)
-        target, gains = reading.read_gains(connection, with_calibration)
+        gains = reading.read_gains(connection, with_calibration)
         citations = reading.citations(connection, "calibrator")
         fits = _fit_seconds(connection, names)
         questions = reading.tested_questions(connection, calibration)
@@ -78,7 +78,6 @@ def overview(source: Source, **names: Unpack[SettingNames]) -> types.Overview:
         baseline=baseline,
         before=ranking.main_errors(before),
         repair=ranking.reduction_of_chosen(values, baseline),
-        target=target,
         ranking=tuple(ranked),
         cells=with_values,
         metrics=descriptions,
@@ -166,14 +165,12 @@ def league(source: Source, **names: Unpack[Names]) -> types.League:
         values = reading.question_values(connection, done_cells, _BY_QUESTION, ["cell_id", "metric"])
         savings = reading.results(connection, done_cells, ["saving_95"])
         tests = reading.tests_between(connection, done_cells, _RANKING, "entry")
-        error, most = sa.func.max(LeaguePoint.order_error), sa.func.max(LeaguePoint.samples)
-        ends = sa.select(LeaguePoint.cell_id, error.label("error"), most.label("most"))
-        points = frame(connection, ends.group_by(LeaguePoint.cell_id))
+        largest = sa.select(LeaguePoint.cell_id, sa.func.max(LeaguePoint.order_error).label("error"))
+        errors = frame(connection, largest.group_by(LeaguePoint.cell_id)).set_index("cell_id")["error"]
         references, fixed = (with_role(connection, role) for role in ("reference", "fixed"))
         by_n = reading.sample_accuracies(connection, done_cells)
         citations = reading.citations(connection, "strategy")
         questions = reading.tested_questions(connection, cells)
-    errors = points.set_index("cell_id")["error"]
     competing = values[(values["metric"] == _RANKING) & ~values["strategy"].isin(references)]
     # Lower is better for a rank.
     ranks = ranking.rank_by_means(competing.assign(value=-competing["value"]), "entry")
@@ -207,7 +204,6 @@ def league(source: Source, **names: Unpack[Names]) -> types.League:
     return types.League(
         settings=len(done[SETTING].drop_duplicates()),
         questions=questions,
-        budgets=tuple(sorted(set(done.merge(points, on="cell_id").groupby(SETTING)["most"].max().map(round)))),
         counts=reading.status_counts(cells),
         rows=tuple(rows),
         health=findings,

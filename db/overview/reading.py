@@ -95,17 +95,16 @@ def status_counts(cells: pd.DataFrame) -> dict[str, int]:
     return {name: int(counts.get(name, 0)) for name in ("done", "failed", "pending")}
 
 
-def read_gains(connection: sa.Connection, settings: pd.DataFrame) -> tuple[float | None, dict[str, Gain]]:
-    """Read the highest target C of the grid, and the gain of IAS with this C at some settings, by calibrator.
+def read_gains(connection: sa.Connection, settings: pd.DataFrame) -> dict[str, Gain]:
+    """Read the gain of IAS with the highest target C of the grid at some settings, by calibrator.
 
-    `settings` has the columns dataset, llm and prm. The target is None if no cell of best-of-n + IAS is done.
+    `settings` has the columns dataset, llm and prm. There is no gain if no cell of best-of-n + IAS is done.
     """
     adaptive = _cells(connection, "recomputed", settings)
     adaptive = adaptive[adaptive["target"].notna()]
     if adaptive.empty:
-        return None, {}
-    target = float(adaptive["target"].max())
-    adaptive = adaptive[adaptive["target"] == target]
+        return {}
+    adaptive = adaptive[adaptive["target"] == adaptive["target"].max()]
     lowest = adaptive.groupby("calibrator")["level"].transform("min")
     adaptive = adaptive[(adaptive["level"] == lowest) | lowest.isna()]
     spent, ias_accuracies = _values(connection, adaptive)
@@ -126,25 +125,21 @@ def read_gains(connection: sa.Connection, settings: pd.DataFrame) -> tuple[float
     # Without N, the samples have no known upper end.
     rule = partial(bounded_interval, upper=float(full["most"].max())) if len(full) else skewed_interval
     gains = {}
-    for calibrator, of_calibrator in adaptive.groupby("calibrator", sort=False):
+    for calibrator in adaptive["calibrator"].dropna().unique():
         accuracies, samples, share, to_fixed, to_equal = (
             values[values["calibrator"] == calibrator] for values in (ias_accuracies, spent, shares, differences, equal)
         )
         if accuracies.empty:
             continue
-        budgets = of_settings.merge(of_calibrator[SETTING].drop_duplicates(), on=SETTING)["most"]
         gains[str(calibrator)] = Gain(
-            level=float(of_calibrator["level"].iloc[0]),
             accuracy=mean_over_settings(accuracies, bounded_interval),
             samples=mean_over_settings(samples, rule),
             # None if some of the questions have nothing to be compared with.
             share=mean_over_settings(share, bounded_interval) if len(share) == len(samples) else None,
             to_best_of_n=mean_over_settings(to_fixed, gain_interval) if len(to_fixed) == len(accuracies) else None,
             to_equal_cost=mean_over_settings(to_equal, gain_interval) if len(to_equal) == len(accuracies) else None,
-            budgets=tuple(sorted(set(budgets))),
-            settings=len(accuracies[SETTING].drop_duplicates()),
         )
-    return target, gains
+    return gains
 
 
 def _cells(connection: sa.Connection, role: Role, settings: pd.DataFrame) -> pd.DataFrame:

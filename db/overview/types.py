@@ -55,10 +55,8 @@ class Outcomes:
 
 @dataclass(frozen=True)
 class Gain:
-    """The results of best-of-n + IAS with the rewards of one calibrator, averaged over settings."""
+    """The results of best-of-n + IAS with the rewards of one calibrator at its lowest level, averaged over settings."""
 
-    level: float
-    """The quantile level beta: the lowest one that the grid has for this calibrator."""
     accuracy: Estimate
     samples: Estimate
     """Share of questions answered correctly, and mean samples of a question."""
@@ -68,10 +66,6 @@ class Gain:
     """Accuracy minus the accuracy of best-of-N, paired; None if the grid has no best-of-n."""
     to_equal_cost: Estimate | None
     """Accuracy minus that of best-of-n with the same mean samples for every question, paired; None if unknown."""
-    budgets: tuple[int, ...]
-    """The values of N at these settings, in increasing order. Empty if no setting has best-of-n."""
-    settings: int
-    """Number of settings behind the means."""
 
 
 @dataclass(frozen=True)
@@ -151,8 +145,6 @@ class Overview(Extent):
     repair: Estimate | None
     """The share of the baseline's Brier score that calibration removes, with calibrators that other questions choose.
     See :func:`prmcal.db.overview.ranking.reduction_of_chosen`."""
-    target: float | None
-    """The target probability C of the gains."""
     ranking: tuple[Standing, ...]
     """The calibrators, the lowest mean rank first."""
     cells: "pd.DataFrame"
@@ -209,8 +201,6 @@ class LeagueRow:
 class League(Extent):
     """The strategies of a grid at equal cost."""
 
-    budgets: tuple[int, ...]
-    """The values of N, the largest number of samples at a setting, in increasing order."""
     rows: tuple[LeagueRow, ...]
     """The lowest mean rank first, then the references."""
     health: tuple[HealthCheck, ...] = ()

@@ -17,7 +17,6 @@ from prmcal.errors import PrmcalError, StorageError
 from prmcal.harness.cli import options
 from prmcal.harness.cli.app import ExitCode, ending_cleanly
 from prmcal.harness.cli.options import argument, option, tell
-from prmcal.harness.execution.earlier import convert_texts, has_old_texts
 from prmcal.harness.execution.run import rebuild_database
 from prmcal.harness.jobs.parameters import FitParameters
 from prmcal.harness.jobs.plugin_calls import plugin_guard
@@ -141,13 +140,6 @@ def rebuild(
 
     Nothing is sampled. It is needed if the database is damaged, or has the layout of another version of prmcal.
     """
-    if not check and has_old_texts(directory):
-        folder = RunFolder(directory)
-        load_plugins_of(folder)
-        with folder.lock():
-            converted = counted(convert_texts(directory), "shard")
-        tell(f"Kept the samples of {converted} of an earlier version. Run the grid again: it takes them over.")
-        return
     if not check:
         cells = rebuild_database(directory)
         typer.echo(f"Rebuilt the database of {directory}: {cells} cells.", err=True)

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import TextIO
 
 from prmcal.db.run_folder import FAILURES_FILE, LOG_FILE, RECORD_FILE
-from prmcal.errors import RunError
-from prmcal.harness.execution.earlier import earlier_texts, has_old_texts
+from prmcal.harness.execution.earlier import earlier_texts
 from prmcal.harness.execution.ending import Ending, EndWatch, RunSummary, read_failures
 from prmcal.harness.execution.events import Event, Notice, ShardOutcome
 from prmcal.harness.execution.local import Executor, LocalExecutor
@@ -60,11 +59,6 @@ def run_grid(
     part = plan.part(plan.cells_with(only or {}))  # A wrong name is an error before the folder is touched.
     with folder.lock():
         folder.claim(grid.name)
-        if has_old_texts(directory):
-            raise RunError(
-                f"An earlier version of prmcal, with other keys, made {directory}. Its samples can be kept: prmcal "
-                f"rebuild {directory}"
-            )
         record = _record(grid, plugin_files, workers, only or {}, executor)
         # The record comes first, so that a run that is killed at its beginning can be continued.
         if not (directory / RECORD_FILE).exists() and not folder.database.exists():

@@ -100,7 +100,8 @@ def read_plan(directory: Path, grid: Mapping[str, Any]) -> Plan:
         raise RunError(f"{path} is missing. Run the grid again: finished work is kept.") from error
     except (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError) as error:
         raise RunError(
-            f"{path} is damaged ({excerpt(message_of(error))}). Run the grid again: finished work is kept."
+            f"{path} is damaged or of an older version of prmcal ({excerpt(message_of(error))}). Run the grid again: "
+            "finished work is kept, except that of an older version."
         ) from error
 
 

@@ -75,17 +75,12 @@ class PrefixRows:
         """The rewards of all ``levels``, of shape (rows, levels)."""
         return self.reward[:, None] if self.level_rewards is None else self.level_rewards
 
-    @property
-    def is_point(self) -> bool:
-        """True if the calibrator predicts the median only, which is then used for every level."""
-        return self.levels == (_MEDIAN,)
-
     def at(self, level: float) -> "PrefixRows":
         """Return the rows with the rewards of one level as `reward`. A point estimate is used for every level.
 
         Raises a ValueError if the calibrator does not predict this level.
         """
-        if self.is_point:
+        if self.levels == (_MEDIAN,):
             return self
         if level not in self.levels:
             raise ValueError(

@@ -113,13 +113,10 @@ class JudgePRM(TransformersPRM):
     def problems(self, solution_counts: Mapping[str, int]) -> list[PrmcalError]:
         """Return problems: the checkpoint cannot be loaded or has no token for an answer, or the server is silent."""
         if self._server is None:
-            return super().problems(solution_counts) or self._token_problems()
+            here = folder_here(self.checkpoint) is not None  # A plan may be made on another machine.
+            return super().problems(solution_counts) or (errors_of(lambda: self._answers) if here else [])
         text = filled(self.template, next(iter(solution_counts), "What is 6 times 7?"), ())
         return PRM.problems(self, solution_counts) or errors_of(partial(self._server.probe, text))
-
-    def _token_problems(self) -> list[PrmcalError]:
-        here = folder_here(self.checkpoint) is not None  # A plan may be made on another machine.
-        return errors_of(lambda: self._answers) if here else []
 
     def identity(self) -> dict[str, Any]:
         """Return the identity: the model and its prompt. The server is not part of it."""

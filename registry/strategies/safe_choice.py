@@ -15,7 +15,7 @@ from scipy.special import ndtr, stdtrit
 
 from prmcal.arrays import Floats, Ints
 from prmcal.errors import DataError, PluginFailedError
-from prmcal.registry.contracts.plugin import FinitePositive, Share
+from prmcal.registry.contracts.plugin import Share
 from prmcal.registry.contracts.pool import Pool
 from prmcal.registry.contracts.strategy import Allowance, Answered, PoolStrategy
 from prmcal.registry.strategies.best_of import BestOfN, FixedBudget, PassAt1, curve_counts
@@ -177,8 +177,6 @@ class SafeChoice(PoolStrategy):
     """The largest probability that the promise does not hold. In (0, 1)."""
     loss: Share = 0.05
     """The largest loss of accuracy against a fixed n of equal cost. In (0, 1)."""
-    mean_samples: FinitePositive | None = None
-    """The most samples of a question on average, which is measured on the calibration questions. The default is N."""
 
     def tune(self, pool: Pool, allowance: Allowance) -> None:
         """Test all rules on all questions, and tune the rules that learn."""
@@ -211,8 +209,7 @@ class SafeChoice(PoolStrategy):
 
     def sweep(self, pool: Pool, allowance: Allowance) -> tuple[Answered, ...]:
         """Return the results of all rules that keep the promise; see :meth:`prmcal.PoolStrategy.sweep`."""
-        budget = self._budget(allowance)
-        safe = (self.rules_[index] for index in self.safe_ if self.candidates_.cost[index] <= budget)
+        safe = (self.rules_[index] for index in self.safe_ if self.candidates_.cost[index] <= allowance.samples)
         return tuple(rule.strategy.answer(pool, rule.allowance) for rule in safe)
 
     def needed(self, pool: Pool, drawn: Ints, allowance: Allowance) -> Ints:
@@ -227,10 +224,7 @@ class SafeChoice(PoolStrategy):
 
     def chosen_rule(self, allowance: Allowance) -> Rule:
         """Return the rule that is used with a budget."""
-        return self.rules_[self.candidates_.best(self.safe_, self._budget(allowance))]
-
-    def _budget(self, allowance: Allowance) -> float:
-        return max(1.0, min(allowance.samples, self.mean_samples or allowance.samples))
+        return self.rules_[self.candidates_.best(self.safe_, allowance.samples)]
 
 
 def _variants(name: str, rule: FixedBudget | LearnedStopping, maximum: int) -> Iterator[Rule]:

@@ -258,8 +258,7 @@ def test_a_grid_without_best_of_n_has_no_share_of_it(published: Path, tmp_path: 
         connection.execute("DELETE FROM cells WHERE strategy = 'best-of-n'")
     found = overview(tmp_path / "copy.duckdb")
     for row in found.ranking:
-        assert row.gain is not None and row.gain.budgets == ()
-        assert (row.gain.share, row.gain.to_best_of_n) == (None, None)
+        assert row.gain is not None and (row.gain.share, row.gain.to_best_of_n) == (None, None)
         assert row.gain.samples.low < 20.0 < row.gain.samples.high
 
 
@@ -273,7 +272,6 @@ def test_settings_with_other_budgets_have_their_own_share(published: Path, whole
     before, found = whole, overview(tmp_path / "copy.duckdb")
     for old, row in zip(before.ranking, found.ranking, strict=True):
         assert old.gain is not None and row.gain is not None
-        assert (old.gain.budgets, row.gain.budgets) == ((64,), (32, 64))
         assert row.gain.share is not None and old.gain.share is not None
         assert old.gain.share.value == pytest.approx(20 / 64)
         assert row.gain.share.value == pytest.approx((20 / 64 + 20 / 32) / 2)
