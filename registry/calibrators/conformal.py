@@ -5,10 +5,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from operator import attrgetter
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
-import scipy  # its parts are imported when they are used
 
 from prmcal.arrays import Floats, Ints
 from prmcal.registry.contracts.calibrator import Calibrator
@@ -60,17 +59,13 @@ class ConformalBound(Calibrator):
     least Q', since Q counts the scores of the new question as infinite (Lee, Barber and Willett, 2023). Other
     calibrators learn from prefixes as if these were independent, and their quantiles have no such guarantee.
 
-    **Success rate and success probability.** Labels are k of n, and by default the guarantee is about the rates k/n.
-    Rates are noisier than the probability p, so a bound below most rates is usually below p even more often. This fails
-    if p is near 1. For p = .99, all of 8 follow-ups are right with probability .92. A bound of 1 then holds for the
-    rate and not for p. With ``covers="success_probability"``, each label is replaced by its lower confidence limit
-    (Clopper and Pearson, 1934) at level / 2, and Q is taken at level / 2. The bound exceeds the limit, or the limit
-    exceeds p, with a total probability of at most `level`, for every p. This is conservative if there are few
-    follow-ups: the limit of 8 right of 8 is at most .69.
+    **Success rate and success probability.** Labels are k of n, and the guarantee is about the rates k/n. Rates are
+    noisier than the probability p, so a bound below most rates is usually below p even more often. This fails if p is
+    near 1. For p = .99, all of 8 follow-ups are right with probability .92. A bound of 1 then holds for the rate and
+    not for p.
 
     **Theorem 1** follows: best-of-N_IAS(bound, C) succeeds with probability at least C (1 - level), on average over
-    all random draws, if p > 0. With ``covers="success_rate"`` it holds up to the noise of the success rates, as in the
-    paper.
+    all random draws, if p > 0. It holds up to the noise of the success rates, as in the paper.
 
     **Other levels** have the rewards of the wrapped calibrator. The bound starts from the reward of the nearest level,
     which is `level` itself if the wrapped calibrator predicts any level. The bound is at most the reward of the next
@@ -90,8 +85,6 @@ class ConformalBound(Calibrator):
     """The share of the questions that are held out, in (0, 1). At least one question is not held out."""
     seed: Seed = 0
     """The seed that decides which questions are held out."""
-    covers: Literal["success_rate", "success_probability"] = "success_rate"
-    """The quantity that the guarantee is about; see the notes."""
 
     @cached_property
     def wrapped(self) -> Calibrator:
@@ -137,9 +130,9 @@ class ConformalBound(Calibrator):
         self.correction_ = 1.0
         if len(held_out_rows):
             rewards = self.wrapped.predict_at(features[held_out_rows], [self._nearest])[:, 0]
-            scores = rewards - self._labels(k[held_out_rows], n[held_out_rows])
-            self.correction_ = _correction(scores, groups[held_out_rows], self._score_level)
-        if not _are_enough(self.held_out_, self._score_level):
+            scores = rewards - k[held_out_rows] / n[held_out_rows]
+            self.correction_ = _correction(scores, groups[held_out_rows], self.level)
+        if not _are_enough(self.held_out_, self.level):
             self.support.report(
                 f"{self.held_out_} held-out questions are too few for level {self.level:g}, so the bound is 0"
             )
@@ -180,17 +173,6 @@ class ConformalBound(Calibrator):
         super().load(folder)
         self.wrapped.load(folder / _WRAPPED)
         return self
-
-    @property
-    def _score_level(self) -> float:
-        """The level at which Q is taken; see the notes on success rate and success probability."""
-        return self.level if self.covers == "success_rate" else self.level / 2
-
-    def _labels(self, k: Ints, n: Ints) -> Floats:
-        if self.covers == "success_rate":
-            return k / n
-        limits = scipy.special.betaincinv(np.maximum(k, 1), n - k + 1, self.level / 2)
-        return np.where(k > 0, limits, 0.0)
 
     @property
     def _nearest(self) -> float:

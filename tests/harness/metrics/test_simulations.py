@@ -103,22 +103,6 @@ def test_conformal_bounds_hold_for_clustered_prefixes(wrapped: str) -> None:
     assert at_least(probabilities, 1 - LEVEL)
 
 
-def test_conformal_bounds_can_be_promised_for_the_probability_itself() -> None:
-    """Where success rates are all that is bounded, p = .99 and 8 of 8 are taken for 1."""
-    found: dict[str, list[float]] = {"success_rate": [], "success_probability": []}
-    for covers, shares in found.items():
-        calibrator = create_as(
-            ConformalBound, calibrators, "conformal", calibrator="uncalibrated", level=LEVEL, covers=covers
-        )
-        for repetition in range(REPETITIONS):
-            random = np.random.default_rng(repetition)
-            n = np.full(60, FOLLOW_UPS)
-            calibrator.fit(np.ones(60), random.binomial(n, 0.99), n)
-            shares.append(float(calibrator.predict(np.ones(1))[0, 0] <= 0.99))
-    assert np.mean(found["success_rate"]) < 0.5
-    assert at_least(found["success_probability"], 1 - LEVEL)
-
-
 def test_conformal_bounds_need_to_know_which_prefixes_are_of_one_question() -> None:
     together: list[float] = []
     apart: list[float] = []

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import expit
-from scipy.stats import beta
 
 from prmcal import Calibrator
 from prmcal.errors import DataError, InvalidArgumentsError, PluginFailedError, UnknownPluginError
@@ -171,15 +170,6 @@ def test_too_few_held_out_questions_give_a_bound_of_0_and_say_so(questions: int,
     np.testing.assert_allclose(calibrator.predict(np.array([0.9]))[0], [0.65 if bounded else 0.0, 0.9])
     message = f"{calibrator.held_out_} held-out questions are too few for level 0.1, so the bound is 0"
     assert said == ([] if bounded else [message])
-
-
-def test_for_the_probability_itself_labels_are_their_lower_confidence_limits() -> None:
-    k, n = np.arange(9).repeat(10), np.full(90, 8)
-    fitted = conformal(level=0.2, covers="success_probability").fit(np.ones(90), k, n)
-    held = np.sort(np.random.default_rng(0).permutation(90)[:45])
-    limits = np.nan_to_num(beta.ppf(0.1, k[held], 9 - k[held]))
-    expected = np.sort(1 - limits)[int(np.ceil(0.9 * 46)) - 1]
-    assert fitted.correction_ == pytest.approx(expected)
 
 
 def test_support_reaches_the_wrapped_calibrator(quantiles: type[Quantiles]) -> None:
