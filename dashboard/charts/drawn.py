@@ -112,7 +112,7 @@ def frontier_chart(
 def _with_label_places(labelled: pd.DataFrame, costs: pd.Series, lowest: float, highest: float) -> pd.DataFrame:
     """Say where labels are drawn: in two stacks at the bottom of a chart whose vertical axis has these ends.
 
-    The column `left` is true if a label stands left of its point, as in the right half of the chart. The column
+    The column `left` is true if a label stands left of its point. This is so in the right half of the chart. The column
     `label_at` is its height, in units of accuracy.
     """
     middle = float((costs.min() * costs.max()) ** 0.5)

@@ -242,7 +242,7 @@ def rank_by_means(values: pd.DataFrame, competitor: str) -> dict[Any, Rank]:
 
 
 def _ahead(resampled: Floats, questions: int) -> NDArray[np.bool_]:
-    """Return which competitors (rows) are clearly ahead of which others (columns).
+    """Return True where a competitor (row) is clearly ahead of another (column).
 
     `drawn` has their values in the resamples, lower is better: (resamples, competitors). There are at least so many
     questions.

@@ -65,7 +65,8 @@ class Gain:
     to_best_of_n: Estimate | None
     """Accuracy minus the accuracy of best-of-N, paired; None if the grid has no best-of-n."""
     to_equal_cost: Estimate | None
-    """Accuracy minus that of best-of-n with the same mean samples for every question, paired; None if unknown."""
+    """Accuracy minus the accuracy of best-of-n with the same mean samples for every question, paired; None if
+    unknown."""
 
 
 @dataclass(frozen=True)

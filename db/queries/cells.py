@@ -62,7 +62,7 @@ def _grid_order(kind: str) -> list[sa.ColumnElement[Any]]:
 
 
 class SettingNames(TypedDict, total=False):
-    """Names to keep of the settings, which are combinations of data set, LLM and PRM; None keeps all."""
+    """The names of the settings to keep. A setting is a combination of data set, LLM and PRM. None keeps all names."""
 
     llm: Sequence[str] | None
     prm: Sequence[str] | None
@@ -70,7 +70,7 @@ class SettingNames(TypedDict, total=False):
 
 
 class Names(SettingNames, total=False):
-    """Names to keep of the cells; None keeps all.
+    """The names of the cells to keep. None keeps all names.
 
     Cells without a plugin of a kind stay: a strategy without a PRM is a baseline for every PRM.
     """

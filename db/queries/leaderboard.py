@@ -60,7 +60,7 @@ def measurements(
 
 
 def _tests_with_best(table: Leaderboard, unranked: Collection[str]) -> sa.Select[*tuple[Any, ...]]:
-    """Select the comparisons with the best cells of all settings. The number of all is the square of that of cells."""
+    """Select the comparisons with the best cells of all settings. Their number grows only with the number of cells."""
     value = Result.value
     cost = sa.case({"lower": value, "higher": -value, "near zero": sa.func.abs(value)}, value=DescribedMetric.better)
     rank = sa.func.rank().over(partition_by=(Result.metric, Cell.dataset, Cell.llm, Cell.prm), order_by=cost)

@@ -252,9 +252,9 @@ def without_noise(terms: Floats, noise: Floats) -> Floats:
 def absolute_sum_interval(terms: Floats, resampled: Floats, questions: int) -> tuple[float, float]:
     """Return the ends of the 95% interval of the sum of the absolute values of the terms without noise.
 
-    The upper end is that of the percentiles of the resampled sums. Noise only increases the sums, so it is too large
-    rather than too small. For the same reason, the lower end cannot be a percentile: it is found with a test. It is the
-    smallest sum to which the noise adds enough to reach the measured sum in 2.5% of the resamples. The terms of smaller
+    The upper end is a percentile of the resampled sums. Noise only increases the sums, so it is too large rather than
+    too small. For the same reason, the lower end cannot be a percentile: it is found with a test. The lower end is the
+    smallest sum that reaches the measured sum in 2.5% of the resamples when the noise is added. The terms of smaller
     sums are the measured ones, moved towards 0 in proportion to their variances until they are 0 (the closest terms
     with this sum, by least squares).
 

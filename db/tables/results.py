@@ -100,7 +100,7 @@ class Comparison(Base, table="comparisons"):
 class CurvePoint(BulkBase, table="curve_points"):
     """Accuracy against budget, computed exactly from the pool.
 
-    It is that of best-of-n + IAS for the paper's eight targets C at every level beta, or of best-of-n with a fixed n if
+    The strategy is best-of-n + IAS with the paper's eight targets C at every level beta, or best-of-n with a fixed n if
     the job has no calibrator.
     """
 
@@ -159,7 +159,7 @@ class HealthCheck(Base, table="health"):
     count: Mapped[int] = column("Number of solutions or questions that the check found")
     total: Mapped[int] = column("Number of solutions or questions that it looked at")
     value: Mapped[float | None] = column(
-        "Area under the curve within questions, or a difference of accuracies; null for counts"
+        "Area under the curve within questions, or a difference of accuracies; null if the check only counts"
     )
     low: Mapped[float | None] = column("Lower end of the 95% interval of the value")
     high: Mapped[float | None] = column("Upper end of the 95% interval of the value")

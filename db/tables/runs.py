@@ -16,7 +16,7 @@ SCHEMA_VERSION = 13
 
 
 LAST_WRITTEN: sa.UnaryExpression[int] = sa.literal_column("rowid").desc()
-"""The order of rows of one table, the last one first. Times are no order, since a clock can be put back."""
+"""Orders the rows of a table, the newest first. Times would not do, since a clock can be put back."""
 
 
 class Base(DeclarativeBase):

@@ -45,7 +45,7 @@ class Choices:
     is_promised: bool
     """Whether it keeps the promise of ``safe choice``. If no way does, the recommended one has most evidence."""
     p_value: float
-    """The probability that the best of all ways shows such a gain by luck alone."""
+    """The probability that luck alone gives the best of all ways at least this gain."""
     missing: tuple[str, ...]
     """What could not be measured, and why."""
 

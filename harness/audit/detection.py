@@ -139,8 +139,8 @@ def detection(
     """Return F1 with the threshold 1/2, also of calibrated rewards, and with a threshold tuned on other solutions.
 
     `prefixes` are from `ScoredSolutions`, with the numbers 0, 1, ... as their index. A label is 1 if every step so far
-    is right. `calibrated` are as in `prm_scores`. `levels` are the subsets of the prefixes. A single subset is divided
-    into halves of its questions.
+    is right. `calibrated` has the same meaning as in `prm_scores`. `levels` are the subsets of the prefixes. A single
+    subset is divided into halves of its questions.
     """
     steps = _Steps(prefixes)
     wrong = np.isfinite(steps.first_error)

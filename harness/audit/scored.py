@@ -272,8 +272,8 @@ def run_solutions(directory: Path, only: Mapping[str, Sequence[str]]) -> tuple[l
     Raises a DataError if the run has nothing that is scored and has follow-ups, or if several settings are left. The
     message names the choices. Raises a RunError or a DatabaseError if the folder has no readable results.
 
-    `only` has the names to choose for ``llm``, ``prm``, ``dataset`` and ``split``. Without a split, it is that of
-    the test questions if there is one. The field `asked` has the text of the question.
+    `only` has the names to choose for ``llm``, ``prm``, ``dataset`` and ``split``. Without a split, the test questions
+    are read if there are any. The field `asked` has the text of the question.
     """
     published = RunFolder(directory).results()
     setting = _chosen_setting(scored_settings(published), directory, only)

@@ -55,7 +55,7 @@ class Labelled:
 
 
 def labelled(source: Path, fields: Fields, only: Mapping[str, Sequence[str]]) -> Labelled:
-    """Read a file of solutions as an audit does, or a run, by default its calibration questions.
+    """Read a file of solutions as an audit does, or a run. Of a run, the calibration questions are read by default.
 
     Raises a DataError if the data cannot be read, or has no steps, no labels or too few questions.
     """

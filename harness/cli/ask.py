@@ -131,7 +131,8 @@ def serve(
     POST /pooling scores the steps of trajectories in vLLM's form of a PRM. GET /openapi.json describes it.
 
     Only this machine can reach the server, unless --host says otherwise. Others must send a token with requests that
-    compute: that of the environment variable PRMCAL_SERVER_TOKEN, or else the one that is printed.
+    compute. The token is in the environment variable PRMCAL_SERVER_TOKEN. Without this variable, the server makes one
+    and prints it.
     """
     if any(importlib.util.find_spec(name) is None for name in ("fastapi", "uvicorn")):
         raise PrmcalError(

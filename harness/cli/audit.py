@@ -15,22 +15,22 @@ from prmcal.harness.cli.app import ExitCode
 from prmcal.harness.cli.options import argument, names_by_kind, one_of, option
 from prmcal.harness.terminal import text_table, wrapped
 
-_FILES = "Scored solutions, or the folder of a run. The last of several files can have the scores of the others."
+_FILES = "Scored solutions, or the folder of a run. The last of several files can have the scores for the others."
 _SCALE = (
     "Meaning of the scores: probability, percent, grade, a range such as 1-7, logit, or rank, which reads their order "
     "alone."
 )
-_BY = "Audit the records of each value of this field by themselves. Default: those of several LLMs or data sets."
-_AGAINST = "An earlier audit. An alarm says if questions are no longer like its own."
-_POOLS = "Pools, by default the shipped ones; or `add` and the files of which to make one."
-_SCORED_FILES = "Files with scores of the same scorer, as the audit takes them. Default: its own files."
+_BY = "Make an audit for each value of this field. Default: one for each LLM or data set."
+_AGAINST = "An earlier audit. An alarm says if its questions were of another kind."
+_POOLS = "Pools to list, by default the shipped ones. Or `add` and the files from which to make a pool."
+_SCORED_FILES = "Files with scores of the audited scorer, in any form that an audit reads. Default: the audited files."
 
 
 def audit(
     files: Annotated[list[Path], argument("FILE...", _FILES)],
     question: options.QuestionFieldOption = None,
     score: Annotated[
-        list[str] | None, option("FIELD", "The field with the scores; repeatable, which compares them.")
+        list[str] | None, option("FIELD", "The field with the scores; repeatable, to compare several.")
     ] = None,
     label: options.LabelFieldOption = None,
     answer: Annotated[
@@ -78,7 +78,7 @@ def audit(
 def apply(
     directory: Annotated[Path, argument("DIR", "What `prmcal audit --out DIR` has written.")],
     files: Annotated[list[Path] | None, argument("[FILE...]", _SCORED_FILES)] = None,
-    score: Annotated[str | None, option("FIELD", "The field with the scores. Default: that of the audit.")] = None,
+    score: Annotated[str | None, option("FIELD", "The field with the scores. Default: the field of the audit.")] = None,
     out: Annotated[Path | None, option("FILE", "The new file. Default: the terminal.")] = None,
 ) -> None:
     """Add calibrated scores to the records of a file.
@@ -188,7 +188,7 @@ def pools(
     ] = None,
     licence: Annotated[str | None, option("SPDX", "The licence of the source.")] = None,
     question: options.QuestionFieldOption = None,
-    score: Annotated[str | None, option("FIELD", "The field with the scores; repeatable, which compares them.")] = None,
+    score: Annotated[str | None, option("FIELD", "The field with the scores; repeatable, to compare several.")] = None,
     label: options.LabelFieldOption = None,
 ) -> None:
     """List pools of recorded samples, or make one.

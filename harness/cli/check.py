@@ -21,7 +21,7 @@ _WIDTH = 80
 _LONGEST_MESSAGE = 2000
 _INDENT = " " * 11
 _LABELS = ("FAILED", "skipped", "passed")
-_KIND = "llm, prm, calibrator, dataset, strategy or metric. Needed if plugins of several kinds have the name."
+_KIND = "llm, prm, calibrator, dataset, strategy or metric. Needed if a plugin of another kind has the same name."
 _WEIGHTS = "A folder with the published weights of a PRM: verify that it reproduces the published rewards."
 
 

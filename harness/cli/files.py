@@ -109,7 +109,7 @@ def merge(
     runs: Annotated[
         list[Path], argument("RUN...", "Output folders of runs. What several have is taken from the first.")
     ],
-    out: Annotated[Path, option("DIR", "A new folder, or the output folder of a run, which then counts as the first.")],
+    out: Annotated[Path, option("DIR", "A new folder, or the output folder of a run that counts as the first.")],
 ) -> None:
     """Join the results of several runs in one folder.
 

@@ -130,8 +130,8 @@ def grade(
 ) -> None:
     """Grade the answers of a run once more, by another grader.
 
-    Its verdicts stand beside those of the first grader, which still decides what is correct. Nothing is sampled and
-    nothing is scored.
+    Its verdicts are shown beside the verdicts of the first grader, which still decides what is correct. Nothing is
+    sampled and nothing is scored.
     """
     from prmcal.db.queries.health import GRADER, health
     from prmcal.db.text.health import sentence

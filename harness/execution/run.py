@@ -46,8 +46,8 @@ def run_grid(
     or finished cells would be deleted without `drop_cells`: the grid does not have them, or they have changed and the
     run is not asked for them. Raises a StorageError if the disk is full. Finished shards are kept.
 
-    Plugin files must be loaded already, and every worker loads them. The executor is by default that of this machine,
-    with this number of worker processes. Progress is written to `stream`, by default standard error, and the log to
+    Plugin files must be loaded already, and every worker loads them. By default, this machine runs the shards, with
+    this number of worker processes. Progress is written to `stream`, by default standard error, and the log to
     ``run.log`` in the folder. With `only`, only work for cells with these names is run, and other cells stay as they
     are; see :meth:`Plan.cells_with`. With `drop_cells`, finished cells that the run would not compute again are deleted
     from the database, if the grid does not have them or they have changed. Their artifacts stay.

@@ -51,7 +51,7 @@ class CalibratedPRM:
     """The PRM and its calibrator."""
     llm: PluginReference
     sampling: Sampling
-    """How trajectories are sampled, as for the calibration."""
+    """The sampling of trajectories, the same as for the calibration."""
     ways: Ways
     """The places of the answers in the texts of the LLM."""
     strategy: PluginReference
@@ -199,7 +199,8 @@ class CalibratedPRM:
 def _pool(bare: PrefixRewards, trajectories: Sequence[Trajectory], size: int, level: float | None) -> Pool:
     """Return the trajectories of one question as a strategy reads them; see :meth:`prmcal.PoolStrategy.needed`.
 
-    The pool has `size` trajectories. Those that are not drawn have no answer, and NaN. `level` is that of `rewards`.
+    The pool has `size` trajectories. Those that are not drawn have no answer, and NaN. `level` is the level beta of the
+    rewards.
     """
     longest = max((len(trajectory.rewards.point) for trajectory in trajectories), default=1)
     answers = np.full((1, size), -1, dtype=np.int64)

@@ -156,9 +156,9 @@ class RolloutParameters(GeneratingParameters):
 class FollowUpParameters(GeneratingParameters):
     """Follow up the unfinished prefixes of these trajectories: a block of their follow-ups, by their indices.
 
-    All prefixes, or at most `most_prefixes` of each trajectory, or the first ones. `prefer_answered` is as for
-    rollouts. With `answers`, only these prefixes are followed up: unfinished if answers stand there, and finished if
-    they are boxed.
+    All prefixes, or at most `most_prefixes` of each trajectory, or the first ones. `prefer_answered` has the same
+    meaning as for rollouts. With `answers`, only these prefixes are followed up: unfinished if answers stand there, and
+    finished if they are boxed.
     """
 
     kind = "follow_ups"

@@ -62,7 +62,7 @@ def budgets(axis: pools.QuestionAxis, answered: Answered, fixed_budget: int) -> 
     """Return the number of samples of a strategy, and its ratio to the fixed budget N = `most`, as metrics.
 
     If the budget was estimated from other numbers of samples, it is the same for every selection of questions. Its
-    interval is that of the mean of these numbers over all questions.
+    interval is the interval of the mean of these numbers over all questions.
     """
     shared = answered.estimated_from
 

@@ -1,4 +1,4 @@
-"""Merging: the results of several runs in one folder, which is then like that of a run, and results computed again.
+"""Merging results of several runs in one folder, which is then like the folder of a run, and computing results again.
 
     tables      tables from elsewhere, read with limited memory, and how two tables differ
     checks      everything in the folder of a run, before a byte of it is taken over

@@ -1,8 +1,8 @@
-"""Merge the folders of runs into one, which is then like that of a run. Killed at any moment, it is the old or the new.
+"""Merge the folders of runs into one, which is then like the folder of a run.
 
-All runs are checked before a byte is written. A folder beside the merged one gets links to their artifacts, one plan
-and one record. Its database is built from these as for any run, which checks the columns of their tables. Then it
-replaces the old folder.
+If the process is killed at any moment, the folder is the old one or the new one. All runs are checked before a byte is
+written. A folder beside the merged one gets links to their artifacts, one plan and one record. Its database is built
+from them, which checks the columns of their tables. Then it replaces the old folder.
 """
 
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ from prmcal.registry.messages import reading
 
 
 def merge(folders: Sequence[Path], out: Path) -> Union:
-    """Merge the folders of runs into `out`: a new or an empty folder, or that of a run, which then counts as the first.
+    """Merge the folders of runs into `out`: a new or an empty folder, or the folder of a run. It counts as first.
 
     Raises a PrmcalError if `out` is something else, a run is in progress, or a folder is damaged, altered, from another
     version or does not fit the others. Raises a StorageError if the disk is full or not writable. Nothing is changed

@@ -49,7 +49,7 @@ class Union:
 
 
 def union_of(sources: Sequence[Source]) -> Union:
-    """Return the union of runs, of which there is at least one. Common parts are taken from the first run.
+    """Return the union of one or more runs. Common parts are taken from the first run.
 
     Raises a RunError if two runs have different samples under one key, different things under one name, or disagree on
     which values of a metric are better.
@@ -157,7 +157,7 @@ class _Builder:
         return Union(tuple(self.sources), plan, self.holders, failures)
 
     def _unequal_artifacts(self, source: Source, sizes: dict[ArtifactRef, _Sizes]) -> set[ArtifactRef]:
-        """Return the artifacts of a run that differ from the kept ones, and add the differences to `sizes`."""
+        """Return the artifacts of a run that differ from those that are kept. Add the differences to `sizes`."""
         unequal = set()
         for ref, manifest in source.manifests.items():
             holder = self.holders[ref]

@@ -134,7 +134,7 @@ def _means_of(curve: Curve) -> Callable[[Floats], Means]:
 
 
 def _sorted(curve: Curve) -> tuple[OneCurve, OneCurve]:
-    """Return the mean costs, ascending, and accuracies, and how far each question is from them, in the same order."""
+    """Return mean costs and accuracies by ascending cost, and the distances of each question from these means."""
     order = np.argsort(curve.cost, kind="stable")
     means = curve.cost[order], curve.accuracy[order]
     return means, (curve.costs[:, order] - means[0], curve.accuracies[:, order] - means[1])
@@ -213,7 +213,7 @@ def area(question_ids: ArrayLike, curve: Curve, maximum: int) -> SmoothStatistic
 
 
 def area_gain(question_ids: ArrayLike, curve: Curve, fixed: Curve, maximum: int) -> SmoothStatistic:
-    """Return the area under a curve minus that under another one, such as that of a fixed number of samples."""
+    """Return the area under a curve minus the area under another one, such as the curve of a fixed n."""
 
     def slopes(curves: Sequence[OneCurve]) -> Sequence[Slopes]:
         curve_slopes, (by_cost, by_accuracy) = (_area_slopes(*means, maximum) for means in curves)

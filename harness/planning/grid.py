@@ -37,7 +37,8 @@ class MeasurementSpec(settings.Section):
     All prefixes of the first `measured` trajectories of the pool get `follow_ups`, or only `most_prefixes` of each.
     Rewards are compared with the success rates of these prefixes. Terminal prefixes, which already contain the final
     answer, are left out unless `terminal` is true. If they are left out, every metric is also computed with them, under
-    a name of its own. `bins` is the number of bins of the calibration errors, `replicates` that of the bootstrap.
+    a name of its own. `bins` is the number of bins of the calibration errors, and `replicates` the number of resamples
+    of the bootstrap.
     """
 
     measured: settings.Number = 8
@@ -202,7 +203,7 @@ class GridSpec(settings.Section):
 
     @property
     def entries(self) -> Mapping[str, Sequence[settings.PluginSpec]]:
-        """The entries of each kind of plugin. Strategies of the same name, which are the same, are there once."""
+        """The entries of each kind of plugin. Strategies of the same name are equal, and are there once."""
         graders = [spec for data in self._data for spec in data.graders if spec.plugin != settings.DEFAULT_GRADER]
         return {
             "llm": self.llms,

@@ -31,14 +31,14 @@ class Obstacle:
     """The name in the grid."""
     error: PrmcalError
     prm: str = ""
-    """The PRM that a calibrator cannot be fitted to, by its name in the grid; empty if it works with none."""
+    """The name in the grid of the PRM that the calibrator cannot be fitted to; empty if it fails with every PRM."""
 
     def ends(self, cell: PlannedCell) -> bool:
         """Return whether the cell needs a fit that is not possible."""
         return bool(self.prm) and (cell.labels.calibrator, cell.labels.prm) == (self.name, self.prm)
 
     def is_of(self, shard: Shard[Parameters]) -> bool:
-        """Return whether the shard is such a fit."""
+        """Return whether the shard fits this calibrator to this PRM."""
         fit = shard.parameters
         return isinstance(fit, FitParameters) and (fit.calibrator.name, fit.prm.name) == (self.name, self.prm)
 
@@ -94,7 +94,7 @@ def plugin_problems(kind: str, name: str, plugin: Plugin, solutions: Mapping[str
 def plan_problems(grid: GridSpec, plan: Plan, models: Collection[str] | None = None) -> Iterator[Obstacle]:
     """Yield the problems of the plugins of a grid that was planned just now.
 
-    With `models`, only these are checked, with names as in shards, such as "llm:weak".
+    With `models`, only plugins with these names are checked. The names are as in shards, such as "llm:weak".
     """
     built = {plugin.name: plugin.built for plugin in plan.plugins["dataset"] if isinstance(plugin.built, Dataset)}
     questions: Questions = {

@@ -65,7 +65,7 @@ class Evidence:
 
 
 def by_metric(rows: pd.DataFrame, metrics: Sequence[str]) -> pd.DataFrame:
-    """Return a row for each cell (the first of equal ones) and metric, also if the cell has no value."""
+    """Return a row for each pair of a cell and a metric, even if it has no value. Of equal cells, the first counts."""
     cells = rows.drop_duplicates(COORDINATES)[["cell_id", *COORDINATES, "status", "reason"]]
     pairs = cells.merge(pd.DataFrame({"metric": list(metrics)}), how="cross")
     values = rows[["cell_id", "metric", "value", "low", "high", "rows", "questions", "standing"]]

@@ -155,7 +155,7 @@ class RunFolder:
         with storage_errors(self.directory):
             new = not self.directory.exists()
             if not new and not self.directory.is_dir():
-                raise RunError(f"{self.directory} is a file. Choose a new folder, or that of a run.")
+                raise RunError(f"{self.directory} is a file. Choose a new folder, or the folder of a run.")
             self.directory.mkdir(parents=True, exist_ok=True)
             try:
                 file = self._locked()

@@ -83,7 +83,8 @@ def _question_tree(rows: list[int], depths: dict[int, int], features: HiddenStat
 class TemperatureHead(nn.Module):
     """Decoder blocks over the PRM's states that predict the logarithm of a temperature at every token.
 
-    The arguments are the width of the PRM's states, and the width, the blocks and the attention heads of this head.
+    `states_width` is the width of the PRM's states. The other arguments are the width of this head, and the numbers of
+    its blocks and its attention heads.
     """
 
     mean: Tensor

@@ -1,4 +1,4 @@
-"""The base of the calibrators with a head on hidden states: their inputs, and their predictions at any level."""
+"""The base of the calibrators that have a head on hidden states. It makes their inputs, and predicts any level."""
 
 from abc import abstractmethod
 from collections.abc import Sequence

@@ -28,8 +28,8 @@ _FIRST_SPREAD = 4.0
 class Trained(Protocol):
     """A calibrator that trains a network with AdamW. The learning rate decays to 0 along a cosine.
 
-    A step has `batch_size` prefixes or questions. Only matrices have weight decay. A share of the questions, drawn with
-    the seed, is held out.
+    A step has `batch_size` prefixes or questions. Only matrices have weight decay. A share of the questions is
+    held out; the seed decides which.
     """
 
     epochs: int

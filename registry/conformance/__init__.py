@@ -74,7 +74,7 @@ def _checks_of(plugin_: Plugin) -> tuple[tuple[Check, ...], tuple[Check, ...]]:
             return plugin.DECLARATIONS + declarations, plugin.CHECKS + checks
     raise TypeError(
         "Only an LLM, a PRM, a calibrator, a data set, a strategy, a metric or a grader can be checked. Got "
-        f"{plugin_!r} instead; If this is a class, build the plugin first."
+        f"{plugin_!r} instead. If this is a class, build the plugin first."
     )
 
 

@@ -29,7 +29,7 @@ def _checked_questions(plugin: Dataset, split: str) -> list[Question]:
 
 
 def _filled(plugin: Dataset) -> tuple[str, ...]:
-    """The splits that must have questions. A file of success rates may have those of one split only."""
+    """The splits that must have questions. A file of success rates may have one split only."""
     return plugin.splits[:1] if isinstance(plugin, SuccessRates) else plugin.splits
 
 
@@ -63,7 +63,7 @@ def check_every_split_has_questions(plugin: Dataset) -> None:
 
 
 def check_questions_keep_their_order(plugin: Dataset) -> None:
-    """The questions are the same each time, and a larger count begins with those of a smaller one."""
+    """The questions are the same each time, and a larger count begins with the same questions as a smaller one."""
     for split in _filled(plugin):
         questions = _checked_questions(plugin, split)
         expect(

@@ -121,7 +121,7 @@ def check_batches_do_not_matter(plugin: PRM) -> None:
 
 
 def check_whole_only_requests_are_answered(plugin: PRM) -> None:
-    """The last score of a `whole_only` request is that of the whole trajectory."""
+    """The last score of a `whole_only` request is the score of the whole trajectory."""
     (whole_scores,) = plugin.score_batch([ScoringRequest(_QUESTION, _TRAJECTORIES, whole_only=True)])
     for scores, all_scores in zip(whole_scores, _score(plugin, _QUESTION, _TRAJECTORIES), strict=True):
         counts = {len(scores.logit), len(scores.reward), len(scores.over_long)}

@@ -108,13 +108,13 @@ class QuestionRatio:
 
     sums: Floats
     counts: Floats
-    """S_q and c_q, in the order of `rows.question_ids`. The counts are not negative, and one is positive. Of shape
+    """S_q and c_q, in the order of `rows.question_ids`. No count is negative, and at least one is positive. Of shape
     (questions,), float64."""
     bounds: tuple[float, float] | None = None
     """The range of S_q / c_q if it is known, such as (0, 1). The interval then stays in this range."""
     widening: float = 1.0
-    """If the values are estimates: the factor by which questions differ more than the values show. It is at least 1,
-    and for the interval only."""
+    """If the values are estimates, questions differ more than the values show, by this factor. It is at least 1, and
+    for the interval only."""
 
 
 @dataclass(frozen=True, eq=False)

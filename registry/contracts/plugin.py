@@ -58,9 +58,9 @@ class Plugin:
     def problems(self, solution_counts: Mapping[str, int]) -> list[PrmcalError]:
         """Return the problems that would make its cells fail, each with advice. No model is loaded.
 
-        `prmcal plan`, `prmcal doctor` and `prmcal run` ask for it before anything is sampled. In a run, its cells fail
-        at once. Only a NoAnswerError may pass later, so the run goes on. Override it to look at files and servers, and
-        add to the list of ``super().problems(solution_counts)``.
+        `prmcal plan`, `prmcal doctor` and `prmcal run` call this method before anything is sampled. In a run, the
+        plugin's cells then fail at once. Only a NoAnswerError may pass later, so the run goes on. Override it to look
+        at files and servers, and add to the list of ``super().problems(solution_counts)``.
 
         `solution_counts` has the number of solutions that the grid asks for, by the texts of the questions. It is empty
         if the numbers are not known.

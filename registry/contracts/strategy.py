@@ -53,8 +53,8 @@ class Answered:
     """Probability that at least one of the drawn trajectories is correct: the accuracy of a perfect choice. Of shape
     (questions,), float64."""
     fixed: bool = False
-    """True if `samples` is one number that is known in advance, as for best-of-n. The budget then is not an estimate
-    and has no uncertainty."""
+    """True if `samples` is one number that is known in advance, as in best-of-n. The budget then is not an estimate and
+    has no uncertainty."""
     estimated_from: Floats | None = None
     """Numbers of samples from which the budget is estimated, if every question gets their mean. They must have the mean
     of `samples`. Of shape (questions,), float64."""

@@ -27,10 +27,10 @@ _FAILED = "failed"
 class SymbolicComparer:
     """Compares mathematics with math-verify, in another process, which starts at the first question.
 
-    `seconds` limits the processor time of one comparison. Time in which the process does not run does not count, so
-    that verdicts do not depend on other load on the machine. `megabytes` limits the address space of the comparing
-    process, in MiB. `patience` is the time in seconds to wait for a comparing process that neither answers nor reaches
-    its limits. After this time, two more processes try, each with four times the patience of the one before.
+    `seconds` limits the processor time of one comparison. Only the time in which the process runs counts, so that
+    verdicts do not depend on other load on the machine. `megabytes` limits the address space of the comparing process,
+    in MiB. `patience` is the time in seconds to wait for a comparing process that neither answers nor reaches its
+    limits. After this time, two more processes try, each with four times the patience of the one before.
 
     The program (``worker.py``) imports math-verify once and forks the comparing process. A fork that exceeds its limits
     is replaced within milliseconds.

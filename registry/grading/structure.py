@@ -101,7 +101,7 @@ def _compare_ratios(answer: str, reference: str) -> bool | None:
 
 
 def _compare_structures(answer: _Structure, reference: _Structure) -> Comparison | None:
-    """Compare two structures. Return None if their kinds can only be compared as a whole."""
+    """Compare two structures part by part. Return None if structures of their kinds have no comparable parts."""
     kinds = answer.kind, reference.kind
     have_names = (values.names or any("=" in text for text in values.elements) for values in (answer, reference))
     if "values" in kinds and all(have_names):

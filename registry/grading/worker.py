@@ -227,7 +227,7 @@ class _Comparing:
 
 
 def _predict_in_two_stages() -> None:
-    """Let the parser predict with less context first, by which it builds the same tree in less time, or has an error.
+    """Let the parser predict with less context first. It then builds the same tree in less time, or fails.
 
     After an error it begins again with the full context ("The Definitive ANTLR 4 Reference", section 13.7).
     """

@@ -179,7 +179,7 @@ def _template_text(chat_template: str) -> str:
         reason = error.strerror if isinstance(error, OSError) else error
         raise InvalidArgumentsError(
             f"There is no chat template {_quoted(chat_template)}. {hint} Give one of {', '.join(names)}, the path of a "
-            f"Jinja file, or Jinja text with {{{{ messages }}}}. As a path: {reason}."
+            f"Jinja file, or Jinja text with {{{{ messages }}}}. A file of this name cannot be read: {reason}."
         ) from error
 
 

@@ -27,7 +27,7 @@ _LEARNING = 40
 def binomial(k: ArrayLike, n: ArrayLike, p: ArrayLike) -> Floats:
     """Return the probability of k successes of n, each with the probability p in [0, 1], for 0 <= k <= n.
 
-    The result has the shape to which all three are broadcast.
+    The result has the common shape of all three after broadcasting.
     """
     successes, failures = np.asarray(k), np.asarray(n) - np.asarray(k)
     ways = gammaln(np.add(n, 1)) - gammaln(successes + 1) - gammaln(failures + 1)

@@ -1,4 +1,4 @@
-"""Token ids of texts of which each begins like the one before, such as the prefixes of a solution."""
+"""Token ids of texts that each begin like the one before, such as the prefixes of a solution."""
 
 from __future__ import annotations
 
@@ -21,8 +21,9 @@ _WORDS = (
 class Tokenization:
     """Tokenizes texts. If a text begins like the one before, only the rest of it is tokenized, from a space on.
 
-    The ids equal those of the whole text. Words of the tokenizers for which this is done end before every space behind
-    another character, do not depend on what follows that space, and share no token. Other tokenizers get whole texts.
+    The ids are the same as for the whole text. Words of the tokenizers for which this is done end before every space
+    behind another character, do not depend on what follows that space, and share no token. Other tokenizers get whole
+    texts.
     """
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase) -> None:

@@ -145,7 +145,7 @@ class JudgePRM(TransformersPRM):
         return self._tokenization(text, add_special_tokens=not self.chat)
 
     def log_odds(self, head: torch.Tensor) -> torch.Tensor:
-        """Return the log-odds of Yes against No. The outputs are the logits of all spellings, those of Yes first."""
+        """Return the log-odds of Yes against No. The outputs are the logits of all spellings of Yes, then of No."""
         import torch
 
         count = len(self._answers[0])

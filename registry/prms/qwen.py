@@ -43,7 +43,7 @@ class QwenPRM(TransformersPRM):
         return chat + (self.marker.join(steps) if self.markers == "every" else join_steps(steps))
 
     def log_odds(self, head: torch.Tensor) -> torch.Tensor:
-        """Return the logit of good minus that of bad, or the quantile that an exported calibrated PRM has as reward."""
+        """Return the logit of good minus the logit of bad. An exported calibrated PRM has a quantile in its place."""
         if self._quantile is not None:
             return head.sort(dim=-1).values[..., self._quantile]
         return head[..., 1] - head[..., 0]

@@ -45,7 +45,7 @@ class TokenTree:
 
 
 def build_token_tree(sequences: Sequence[Sequence[int]]) -> TokenTree:
-    """Merge token sequences, none of which is empty, into a trie. `leaves[i]` belongs to `sequences[i]`."""
+    """Merge token sequences into a trie. No sequence is empty. `leaves[i]` belongs to `sequences[i]`."""
     children: dict[tuple[int, int], int] = {}
     tokens: list[int] = []
     depths: list[int] = []

@@ -289,7 +289,7 @@ class FileFields:
         return DataError(f"{self.source}: {problem}. {self._listed} Name it: {ways}.{comparison}")
 
     def _likely(self, role: str) -> Iterator[str]:
-        """Yield the fields without a role whose values are like those of a role."""
+        """Yield the fields without a role whose values look like the values of this role."""
         for name in self.first_values:
             if name in (self.question, self.solution_list, self.solution_text):
                 continue

@@ -123,7 +123,7 @@ class Labels:
     unmarked: bool = False
     """True if a missing first wrong step means that no step is wrong."""
     is_shown: bool = True
-    """Whether the labels show from which number first wrong steps are counted."""
+    """Whether the labels show if the first step has the number 0 or 1."""
 
     @classmethod
     def of(cls, name: str, values: Sequence[Any], lengths: Sequence[int]) -> "Labels":

@@ -35,8 +35,9 @@ class LearnedStopping(SequentialRule):
         D_t = E[right at the end - price x (draws until then) | state after t draws] - P(right | it stops at t).
 
     They have terms up to the second order, and are fitted for t = N, N - 1, ..., 1 by least squares in random orders of
-    the calibration questions (Longstaff and Schwartz, 2001). The end is that of the rule itself after t + 1 draws. It
-    stops if D_t is 0 or less. So it stops where more samples make the answer worse, even if they cost nothing.
+    the calibration questions (Longstaff and Schwartz, 2001). The end is where the rule itself stops, after at least t +
+    1 draws. It stops if D_t is 0 or less. So it stops where more samples make the answer worse, even if they cost
+    nothing.
 
     So many coefficients would flatter themselves on few questions. Therefore the decisions of the later draws, on which
     D_t builds, come from a fit to the other four fifths of the questions, and the coefficients of t are drawn towards
@@ -116,7 +117,7 @@ def _terms(states: Floats) -> Floats:
 
 
 def _coefficients(terms: Floats, targets: Floats, weights: Floats, next_coefficients: Floats) -> Floats:
-    """Return coefficients (parts, targets, terms) by least squares, drawn to those of the next draw.
+    """Return coefficients (parts, targets, terms) by least squares, pulled towards the coefficients of the next draw.
 
     Terms have the shape (questions, orders, terms), and targets (targets, questions, orders). `weights`, of shape
     (parts, questions), are the questions' weights in each part.

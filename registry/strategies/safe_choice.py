@@ -70,7 +70,7 @@ class Candidates:
 
     @cached_property
     def luck(self) -> Floats:
-        """The largest t of all variants in resamples in which no variant has a gain, sorted: (resamples,).
+        """The largest t of all variants in each resample, sorted, of shape (resamples,). No variant has a gain there.
 
         The gains are centred, and each question is weighted with a normal random number (Chernozhukov, Chetverikov and
         Kato, 2013, Annals of Statistics 41). So variants that win and lose together count as few.
@@ -156,7 +156,7 @@ class Rule:
 
 @dataclass(eq=False)
 class SafeChoice(PoolStrategy):
-    """Use a rule that is clearly not worse than one sample, nor than a fixed number of samples of its cost.
+    """Use a rule that is clearly no worse than one sample, and no worse than a fixed n of the same cost.
 
     The rules are best-of-n, both votes and ``learned stopping``, in all variants of their curves. All calibration
     questions test the rules. What learns is tested on the half of the questions that it has not learned from. With

@@ -72,7 +72,7 @@ class ScoreMetric:
         groups: "ArrayLike | None" = None,
         **arguments: Any,
     ) -> Value:
-        """Return the value. `arguments` are those of the metric, such as ``bins``: see ``prmcal list metric NAME``."""
+        """Return the value. The metric may have `arguments`, such as ``bins``: see ``prmcal list metric NAME``."""
         measured = self.resampled(_rows(scores, k, n, groups), **arguments)
         return Value(measured.value, measured.low, measured.high, measured.questions)
 

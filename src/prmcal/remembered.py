@@ -37,8 +37,8 @@ _LAST_RESULTS = 3
 class Memory:
     """Results by the functions and arguments that they come from. The least recently used ones are forgotten first.
 
-    Several threads may use it. If two need the same result at the same time, both compute it. All results may take
-    `limit` bytes together, and they take `used_bytes`. A larger result is not kept.
+    Several threads may use it. If two need the same result at the same time, both compute it. All results
+    together take `used_bytes`, at most `limit` bytes. A larger result is not kept.
     """
 
     def __init__(self, limit: int) -> None:

@@ -78,7 +78,7 @@ def test_the_table_has_the_leaderboards_numbers_and_its_frontier_has_real_steps(
     marks = {row[0]: row[head.index("On the frontier")] for row in shown}
     assert marks["oracle IAS"] == ""
     assert "beam search" not in marks
-    page.get_by_text("stands on the scaling leaderboard only").wait_for()
+    page.get_by_text("is only on the scaling leaderboard").wait_for()
     pool = pool_of(run_folder)
     values = pd.DataFrame({"cheap": pool.accuracy[:, 0]}, index=pool.question_ids)
     cheap = pd.DataFrame({"cell_id": ["cheap"], "cost": [1.0], "accuracy": [pool.accuracy[:, 0].mean()]})

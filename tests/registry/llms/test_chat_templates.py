@@ -117,7 +117,7 @@ def test_a_prompt_is_the_same_on_all_days(dated: Path, monkeypatch: pytest.Monke
             None,
             r"There is no chat template 'llama-33'. Did you mean 'llama-3'\? Give one of native, ",
         ),
-        ("there/is/no.jinja", None, r"As a path: No such file"),
+        ("there/is/no.jinja", None, r"A file of this name cannot be read: No such file"),
         ("{% for %}", None, r"cannot be rendered: TemplateSyntaxError"),
         ("{{ messages[5]['content'] }}", None, r"cannot be rendered: UndefinedError"),
         ("{{ raise_exception('no system role') }}", None, r"TemplateError: no system role"),
