@@ -47,7 +47,7 @@ class Writer:
     wait for another program that locks it. If it does not exist, it is created together with its folder. If a killed
     process has left it damaged, it is replaced by the published copy, or made anew without one. By default, `path` and
     `published` are :func:`prmcal.db.run_folder.database_path` and ``published_path`` of one folder. The files that it
-    loads are in the folder `reads`, by default the folder of `path`. It has no access to other files.
+    loads are in the folder `reads`, by default the folder of `path`. DuckDB has no access to other files.
 
     Raises a DatabaseVersionError if the file was written by another version of prmcal or DuckDB. Raises a
     DamagedDatabaseError if the file is damaged or was not written by prmcal. Raises a DatabaseStorageError if the

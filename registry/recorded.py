@@ -99,9 +99,9 @@ class _Recorded(Plugin):
 class RecordedLLM(_Recorded, LLM):
     """Replay the recorded completions of a policy, in their order.
 
-    The completions of the bare question are the recorded solutions. The completions of another prefix are the ones
-    recorded for it. If there are none, the rest of every solution that begins with the prefix counts. The completion of
-    a whole solution is empty. Sampling and seed are ignored, since the recording has fixed them.
+    The completions of the bare question are the recorded solutions. The completions of another prefix are those that
+    were recorded for this prefix. If there are none, the rest of every solution that begins with the prefix counts. The
+    completion of a whole solution is empty. Sampling and seed are ignored, since the recording has fixed them.
 
     If the recording has verdicts, in the field `correct` or in a field that `fields` names, nothing is graded. Without
     answers in the file, other known fields are read as well, such as `is_correct` or `passed`.

@@ -183,7 +183,7 @@ class ServerClient:
 
 @dataclass(eq=False, kw_only=True)
 class Served(Plugin):
-    """The base of an LLM or a PRM that sends requests to a server. It stands in front of the contract."""
+    """The base of an LLM or a PRM that sends requests to a server. List this base before the contract."""
 
     not_found: ClassVar[str] = "Check 'base_url', which usually ends in /v1, and 'model'."
     """Advice if the server answers 404."""

@@ -3,8 +3,8 @@
 The hash of the source code is part of the job keys. The whole file of a plugin counts, with all local modules that it
 imports directly or through others. Comments, docstrings, the layout and ``if __name__ == "__main__"`` do not count. A
 package that is installed counts with its name and version. A module is local if it belongs neither to Python nor to an
-installed package. A package that is installed as editable is local. Modules whose names are computed at run time, and
-files that are not Python, do not count.
+installed package. A package that is installed as editable is local. Two kinds of files do not count: modules whose
+names are computed at run time, and files that are not Python.
 
 The arguments of the constructor are validated by its annotations. An annotation gives the type of an argument and,
 through pydantic, its range: ``Annotated[int, Field(ge=1)]``. A `description` in the ``Field`` replaces pydantic's error

@@ -146,7 +146,7 @@ def coinciding(points: pd.DataFrame, order: Sequence[str]) -> dict[str, list[str
 
 
 def _apart(first: tuple[Floats, Floats], second: tuple[Floats, Floats]) -> float:
-    """Return the largest difference of two curves, between whose points they are straight."""
+    """Return the largest difference of two curves. Between their points, the curves are straight."""
     low, high = max(first[0][0], second[0][0]), min(first[0][-1], second[0][-1])
     samples = np.union1d(first[0], second[0])
     samples = samples[(samples >= low) & (samples <= high)]

@@ -1,4 +1,4 @@
-"""Widgets whose values are in the address, so that everyone who opens it sees the same page, and cached queries."""
+"""Cached queries, and widgets whose values are in the address, so that everyone who opens it sees the same page."""
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path

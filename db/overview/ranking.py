@@ -338,7 +338,7 @@ def saving(rivals: Sequence[FixedRivals], rules: Sequence[int], entries: Sequenc
 def _ratios(rule: Floats, fixed: Floats, budgets: Floats) -> Floats:
     """Return the mean logarithm of the ratios of samples at a setting, and then in each resample of its questions.
 
-    Both have a row for each question, and a column for each budget, whose logarithms `budgets` has.
+    Both have a row for each question and a column for each budget. `budgets` has the logarithms of the budgets.
     """
     count = len(rule)
     weights = np.concatenate([np.ones((1, count)), RESAMPLES.weights(count)])

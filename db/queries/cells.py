@@ -38,8 +38,8 @@ def cell_numbers() -> sa.Subquery:
     """Return a subquery with the short number of each cell: columns cell_id and number.
 
     Numbers count the cells of the calibration leaderboard from 1, and continue with the scaling leaderboard and the
-    league. They follow the rows of the leaderboards, so they depend on the grid only. A run has all its cells from the
-    start.
+    league. The order of the numbers is the order of the rows of the leaderboards, so it depends on the grid only. A run
+    has all its cells from the start.
     """
     order = [
         sa.case({name: position for position, name in enumerate(get_args(Leaderboard))}, value=Cell.leaderboard),

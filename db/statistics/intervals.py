@@ -167,11 +167,11 @@ def cautious_interval(values: Floats, lower: float, upper: float) -> Ends:
     Where nearly all questions are hopeless, or a calibrator errs badly on one question of fifty, few questions decide
     the mean, and a sample may lack these questions. So each end is the farther one of :func:`skewed_interval` and of
     the interval of empirical likelihood with half an observation at `lower` and at `upper` (see
-    :func:`bounded_interval`). These are the usual bounds of the value of one question. A value may lie beyond these
+    :func:`bounded_interval`). The bounds are the usual ones of the value of one question. A value may lie beyond these
     bounds. For hundreds of questions that differ, the ends come from :func:`skewed_interval`.
 
     `values`, of shape (n,) or (n, means), has one value for each question. The ends have the shape () or (means,), and
-    contain the mean. They differ even if all values are equal. They are NaN for a single value.
+    contain the mean. The ends differ even if all values are equal. They are NaN for a single value.
     """
     columns = values.reshape(len(values), math.prod(values.shape[1:]))
     low, high = skewed_interval(columns)
@@ -240,9 +240,9 @@ _HALVINGS = 60
 def without_noise(terms: Floats, noise: Floats) -> Floats:
     """Estimate sums of absolute values without the increase by noise.
 
-    They are the sums of |e| - 2 s phi(e / s), which can be below 0. `terms`, of shape (sums, terms), are the measured
-    e, and `noise`, of shape (terms,), their standard errors s. A term without noise is unchanged. The result has the
-    shape (sums,).
+    The estimates are the sums of |e| - 2 s phi(e / s), which can be below 0. `terms`, of shape (sums, terms), are the
+    measured e, and `noise`, of shape (terms,), their standard errors s. A term without noise is unchanged. The result
+    has the shape (sums,).
     """
     relative = terms / np.where(noise > 0, noise, 1.0)
     density = np.exp(-(relative**2) / 2) / np.sqrt(2 * np.pi)

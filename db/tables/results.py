@@ -87,12 +87,14 @@ class Comparison(Base, table="comparisons"):
     metric: Mapped[str] = key("Name of the metric")
     cell_a: Mapped[str] = key("First cell: cells.cell_id")
     cell_b: Mapped[str] = key("Second cell: cells.cell_id")
-    difference: Mapped[float] = column("First value minus second value; of the absolute values if the best value is 0")
+    difference: Mapped[float] = column(
+        "First value minus second value, or their absolute values if the best value is 0"
+    )
     low: Mapped[float | None] = column("Lower end of the 95% interval of the difference, for this pair alone")
     high: Mapped[float | None] = column("Upper end of the 95% interval of the difference, for this pair alone")
     p_value: Mapped[float | None] = column("Two-sided p value of this pair alone, as its interval")
     p_adjusted: Mapped[float | None] = column(
-        "p value after Holm's correction over all pairs of the group and metric, which the interval has not"
+        "p value after Holm's correction over all pairs of the group and metric; the interval is not corrected"
     )
     questions: Mapped[int] = column("Number of common questions")
 
@@ -206,7 +208,7 @@ class Verdict(BulkBase, table="verdicts"):
     verdict: Mapped[str] = column(f"Verdict on the answer: {_VERDICTS}")
     agrees: Mapped[bool] = column("Whether both graders call it correct, or neither does")
     probability: Mapped[float | None] = column("Probability that it is correct; null if the grader gives none")
-    asked: Mapped[bool] = column("Whether the grader was asked; if not, the verdict is that of the first one")
+    asked: Mapped[bool] = column("Whether the grader was asked; if not, it has the verdict of the first grader")
 
 
 class SuccessCount(BulkBase, table="successes"):

@@ -61,7 +61,7 @@ def summaries(findings: Iterable[HealthCheck]) -> list[tuple[str, str, str]]:
 def answers_read(checks: Iterable[HealthCheck]) -> list[tuple[str, str, str]]:
     """Return title, figure and sentence for each part of the data with answers outside of boxes.
 
-    It needs all checks, also checks without a finding.
+    The function needs all checks, also those without a finding.
     """
     by_setting: dict[str, list[HealthCheck]] = {}
     for check in checks:

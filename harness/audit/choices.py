@@ -28,7 +28,7 @@ class Choice:
     samples: float
     """Mean number of solutions that it draws."""
     against: Number | None = None
-    """Its accuracy minus the accuracy of one sample, paired by question."""
+    """Accuracy minus the accuracy of one sample, paired by question."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -129,7 +129,7 @@ class _Steps:
         return np.minimum.reduceat(np.where(wrong, self._step, np.inf), self._starts)
 
     def hits(self, rewards: Floats, threshold: float) -> Bools:
-        """Return in which solutions a threshold finds the first error, or rightly finds none."""
+        """Return True for each solution in which a threshold finds the first error, or rightly finds none."""
         return np.asarray(self.first_step(rewards < threshold) == self.first_error)
 
 

@@ -71,7 +71,7 @@ def labelled(source: Path, fields: Fields, only: Mapping[str, Sequence[str]]) ->
     if not any(step for solution in solutions for step in solution["steps"]):
         raise DataError(f"{source} has no texts of steps, but a value head learns from texts.")
     if questions < _FEWEST:
-        raise DataError(f"{source} has {questions} questions. A fit needs {_FEWEST}, and better hundreds.")
+        raise DataError(f"{source} has {questions} questions. A fit needs at least {_FEWEST}, better hundreds.")
     return Labelled(str(source), solutions, [words])
 
 

@@ -107,7 +107,7 @@ def _folders(root: Path) -> list[Path]:
 @ending_cleanly()
 def merge(
     runs: Annotated[
-        list[Path], argument("RUN...", "Output folders of runs. What several have is taken from the first.")
+        list[Path], argument("RUN...", "Output folders of runs. Common parts are taken from the first run.")
     ],
     out: Annotated[Path, option("DIR", "A new folder, or the output folder of a run that counts as the first.")],
 ) -> None:

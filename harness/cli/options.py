@@ -53,13 +53,14 @@ CalibratorOption = Annotated[str | None, _cell_choice("calibrator")]
 _GRIDS = f"A grid file (YAML), or the name of a shipped grid: {', '.join(shipped_grids())}."
 _CELL = "A cell: its number in the leaderboard (12 or '#12'), its id, or a part of the id that no other cell has."
 _CELL_IN_USE = (
-    "A cell, by its number, its id or a part of it. One of the scaling leaderboard gives the strategy, by default "
-    "'learned stopping'. What is not named is the LLM that is right most often on the calibration questions, the PRM "
-    "whose scores tell right from wrong best there, and the calibrator that is first in the ranking."
+    "A cell: its number, its id or a part of it. A cell of the scaling leaderboard also gives the strategy, by default "
+    "'learned stopping'. If no cell is named, the LLM is the one that is right most often on the calibration "
+    "questions, the PRM the one whose scores tell right from wrong best there, and the calibrator the first of the "
+    "ranking."
 )
 _ALLOWED_HOSTS = (
-    "A further name by which the server is reached, such as that of a proxy; repeatable. Requests with other names in "
-    "their headers Host and Origin are refused. `*.example.com` stands for all names below."
+    "A further name of the server, such as the name of a proxy; repeatable. The server refuses requests with other "
+    "names in their headers Host and Origin. `*.example.com` stands for all names that end in .example.com."
 )
 _ONLY = (
     "Run only what the cells with this llm, prm, calibrator, dataset or strategy need, such as llm=weak; repeatable. "

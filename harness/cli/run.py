@@ -124,8 +124,10 @@ def grade(
     grader: Annotated[
         str, option("NAME", "A grader, such as exact, letter, function or judge: `prmcal list grader`.", "--with")
     ],
-    name: Annotated[str | None, option("NAME", "Its name in the results. Default: that of the grader.")] = None,
-    arguments: Annotated[str, option("JSON", 'Its arguments, such as {"function": "my_module:same"}.')] = "{}",
+    name: Annotated[str | None, option("NAME", "The name of its verdicts. Default: the name of the grader.")] = None,
+    arguments: Annotated[
+        str, option("JSON", 'Arguments for the grader, such as {"function": "my_module:same"}.')
+    ] = "{}",
     workers: options.WorkersOption = None,
 ) -> None:
     """Grade the answers of a run once more, by another grader.

@@ -109,7 +109,7 @@ class Node:
     id: str
     """Ray's name for it."""
     name: str
-    """Its host name, or its address if several nodes have this host name."""
+    """The host name of the node, or its address if several nodes have this host name."""
     cpus: int
     gpus: int
     """The resources that Ray may give to actors."""

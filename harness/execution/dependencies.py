@@ -23,7 +23,7 @@ class _Gate:
 class Dependencies:
     """The unfinished shards of a run, and the inputs that they wait for.
 
-    Thousands of shards read the same artifacts. They share one gate, so that all n shards take O(n) steps.
+    Thousands of shards read the same artifacts. Such shards share one gate, so that all n shards take O(n) steps.
 
     Attributes
     ----------

@@ -106,7 +106,7 @@ class Slot:
     """The smallest place of a worker."""
 
     number: int
-    """Its number among the slots of this kind on its node."""
+    """The number of the slot among the slots of this kind on its node."""
     node: str
     """The id of the node; empty on one machine."""
     gpus: tuple[str, ...] = ()

@@ -245,7 +245,7 @@ class Recorder:
         return [path for path in paths if path.exists()]
 
     def run_rows(self, status: str) -> list[Base]:
-        """Return the rows of the runs whose results these are, with a status for this run."""
+        """Return the rows of the runs that measured the results, with a status for this run."""
         finished = "" if status == "running" else self.record.finished_at or datetime.now(UTC).isoformat()
         environment = self.record.environment or run_environment()
         record = replace(self.record, finished_at=finished, environment=environment)
@@ -314,7 +314,7 @@ class Recorder:
 
 
 def run_row(record: RunRecord, status: str) -> RunRow:
-    """Return the row of a run, whose record has its environment."""
+    """Return the row of a run. The record of the run has its environment."""
     return RunRow(
         run_id=record.run_id,
         grid_name=record.grid["name"],

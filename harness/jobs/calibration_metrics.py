@@ -162,7 +162,7 @@ def _question_results(statistics: Mapping[str, Statistic]) -> pd.DataFrame:
 
 
 def _prefix_rows(joined: pd.DataFrame, levels: Sequence[float]) -> PrefixRows:
-    """Return the prefixes with their success counts and the rewards of all levels, whose columns are the levels."""
+    """Return the prefixes with their success counts and the rewards of all levels, in a column for each level."""
     k, n = (joined[name].to_numpy(np.int64) for name in ("successes", "follow_ups"))
     question, terminal = joined["question_id"].to_numpy(), joined["terminal"].to_numpy(bool)
     medians, rewards = joined[_MEDIAN].to_numpy(np.float64), joined[list(levels)].to_numpy(np.float64)

@@ -167,7 +167,7 @@ class Context(Models):
     def grade(
         self, dataset: PluginReference, answers: Ways, question: Question, trajectory: str
     ) -> tuple[Verdict, str | None]:
-        """Grade a whole trajectory, whose answer stands where `answers` says; see :meth:`prmcal.Dataset.grade`."""
+        """Grade a whole trajectory. `answers` says where its answer stands; see :meth:`prmcal.Dataset.grade`."""
         reader = copy(self.dataset(dataset))
         reader.answers = answers
         with plugin_guard("dataset", dataset.name, "grade"):
@@ -187,8 +187,8 @@ class Context(Models):
         """Apply a function to a table of all input artifacts of a role.
 
         `make` takes the table and the other arguments: arrays, numbers, strings, and tuples and frozen dataclasses of
-        these. It returns arrays, or tuples or frozen dataclasses of arrays. Artifacts never change, so the results of
-        the latest calls are kept, and other shards get the same arrays. Nobody can write to them.
+        these. The function returns arrays, or tuples or frozen dataclasses of arrays. Artifacts never change, so the
+        results of the latest calls are kept, and other shards get the same arrays. Nobody can write to them.
         """
         key = make, tuple(shard.inputs[role]), table, content_digest(args)
         return self._results.recall(key, lambda: make(self.table(shard, role, table), *args))

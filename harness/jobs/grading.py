@@ -84,8 +84,8 @@ def graded_table(rows: Sequence[dict[str, Any]]) -> pd.DataFrame:
 def compute_success(shard: Shard[SuccessParameters], context: Context) -> Output:
     """Return the success counts of the prefixes of the measured trajectories, from a block of their follow-ups.
 
-    A terminal prefix has no follow-ups: it contains the final answer, or the LLM ended it without one. Its follow-ups
-    would all be correct, or all wrong.
+    A terminal prefix has no follow-ups: it contains the final answer, or the LLM ended it without one. All follow-ups
+    of such a prefix would be correct, or all would be wrong.
     """
     parameters, count = shard.parameters, len(shard.parameters.follow_ups)
     grading = _Grading(shard, context)

@@ -1,8 +1,8 @@
 """Jobs and their shards, each with a content key.
 
-A shard is the unit of work and of resume. It is a pure function from keyed inputs to one artifact. Its key follows from
-everything that decides its output. Its `parameters` and `inputs` are everything that it needs to run. Both are plain
-data, so that an executor can run a shard anywhere.
+A shard is the unit of work and of resume. A shard is a pure function from keyed inputs to one artifact. Its key follows
+from everything that decides its output. Its `parameters` and `inputs` are everything that it needs to run. Both are
+plain data, so that an executor can run a shard anywhere.
 """
 
 from collections.abc import Mapping, Sequence

@@ -30,7 +30,7 @@ Range = Annotated[InstanceOf[range], BeforeValidator(lambda ends: range(*ends))]
 
 @dataclass(frozen=True, slots=True)
 class PluginReference:
-    """A plugin as a grid names it. It is enough to build the plugin in another process."""
+    """A plugin as a grid names it. This is enough to build the plugin in another process."""
 
     name: str
     """The name in the grid."""

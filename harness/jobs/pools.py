@@ -199,8 +199,8 @@ def success_rates(successes: pd.DataFrame, axis: QuestionAxis) -> Floats:
     """Return the share of correct follow-ups of each bare question of `axis`; NaN where there are none.
 
     `successes` has one row for each prefix and block of follow-ups. Counts at step 0 of all measured trajectories are
-    summed, since the bare question is their common prefix. They are not the trajectories of the pool, on which a
-    strategy is judged.
+    summed, since the bare question is their common prefix. The follow-ups are not the trajectories of the pool, on
+    which a strategy is judged.
     """
     bare = successes[successes["step"] == 0]
     sums = bare.groupby("question_id")[["successes", "follow_ups"]].sum().reindex(axis.question_ids)

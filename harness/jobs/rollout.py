@@ -127,7 +127,7 @@ def _is_followed_up(prefix: PrefixOfTrajectory, answers: Ways | None) -> bool:
 def measured_prefixes(
     texts: pd.DataFrame, parameters: FollowUpParameters | SuccessParameters
 ) -> Iterator[PrefixOfTrajectory]:
-    """Yield the prefixes whose success rates are measured, of the trajectories that the parameters name."""
+    """Yield the prefixes whose success rates are measured. Their trajectories are those that the parameters name."""
     for row in texts[texts["trajectory"] < parameters.trajectories.stop].itertuples():
         steps: tuple[str, ...] = split_steps(row.text)
         correct = None if pd.isna(row.correct) else bool(row.correct)
@@ -211,7 +211,7 @@ class Drawing:
 def request_key(
     kind: str, identity: Mapping[str, Any], block: range, prefix: Prefix, trajectory: int | None = None
 ) -> str:
-    """Return the hash of everything that decides the completions of a prefix. It gives their seed.
+    """Return the hash of everything that decides the completions of a prefix. Their seed follows from this hash.
 
     `identity` is the shard's; only some of its parameters count. `trajectory` is as in :meth:`Drawing.draw`.
     """

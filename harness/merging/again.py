@@ -33,7 +33,7 @@ class Compared:
     """The results that were computed again."""
 
     agree: int
-    """How many are as stored, but for rounding."""
+    """How many equal the stored results, except for rounding."""
     differing: Mapping[str, Sequence[str]]
     """How the other results differ, in words, by the names of their cells or of their jobs."""
     unchecked: Mapping[str, int]

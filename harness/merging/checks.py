@@ -99,7 +99,7 @@ def _check_record(record: RunRecord) -> None:
 
 @dataclass(frozen=True)
 class _Parts:
-    """The parts of a plan. They are checked again, because read data can have values of other types."""
+    """The parts of a plan. The parts are checked again, because data from a file can have values of other types."""
 
     __pydantic_config__: ClassVar = {"arbitrary_types_allowed": True, "revalidate_instances": "always", "strict": True}
     cells: tuple[PlannedCell, ...]

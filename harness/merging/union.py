@@ -82,7 +82,7 @@ class _Builder:
             raise RunError(
                 f"In {source.folder} and in a run before it, the name '{name}' ({kind}) has different meanings or "
                 "other parameters, such as the seed. Nothing was merged. Change the name in one of the grids and run "
-                "that grid again with --drop-cells: nothing is computed again, because names are in no key."
+                "that grid again with --drop-cells: nothing is computed again, because keys hold no names."
             )
         self.sources.append(source)
         for ref in source.manifests:
@@ -103,7 +103,7 @@ class _Builder:
             self.cells.setdefault(cell.cell_id, replace(cell, job=self.jobs[_node(cell.job)]))
 
     def _conflicting_plugins(self, plan: Plan) -> list[tuple[str, str]]:
-        """Return the plugins and data sets of a plan whose names mean others in the runs before."""
+        """Return the plugins and data sets of a plan whose names have another meaning in the runs before."""
         planned = [(kind, plugin) for kind, plugins in plan.plugins.items() if kind != "metric" for plugin in plugins]
         conflicts = [
             (kind, plugin.name)
@@ -114,7 +114,7 @@ class _Builder:
         return [*conflicts, *(("dataset", data.name) for data in datasets)]
 
     def _other_llms(self, plan: Plan) -> set[str]:
-        """Return the LLMs of a plan under whose names the runs before have results of other parameters."""
+        """Return the LLMs of a plan whose names have results of other parameters in the runs before."""
         measurements = measurement_keys(plan).items()
         of_measurements = {names[1] for names, keys in measurements if self.measurements.get(names, keys) != keys}
         return of_measurements | {

@@ -67,8 +67,8 @@ def area_of(costs: Floats, accuracies: Floats, maximum: int) -> Floats:
     """Return the mean accuracy over budgets from 1 to N samples, where every doubling has the same weight.
 
     The curves, of shape (curves, points), begin at 1 and do not exceed N, which is at least 2. Costs ascend. The
-    result, of shape (curves,), is 1 / log N times the integral of the accuracy over the logarithm of the budget. It is
-    exact, since accuracy is linear between points.
+    result, of shape (curves,), is 1 / log N times the integral of the accuracy over the logarithm of the budget. The
+    area is exact, since accuracy is linear between points.
     """
     left, right = costs[:, :-1], costs[:, 1:]
     # The exact integral of a narrow part would be a difference of two very large numbers.

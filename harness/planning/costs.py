@@ -20,8 +20,8 @@ class CostModel:
     """The cost of the shards of a plan, learnt from finished ones.
 
     The time of a shard is estimated from finished shards of the same kind of job, in proportion to its work. Shards
-    with a model and shards without one are counted apart. Until a shard of this kind is finished, shards of all kinds
-    count that also run a model, or also run none.
+    with a model and shards without one are counted separately. Until a shard of this kind is finished, shards of all
+    kinds count that also run a model, or also run none.
 
     `done` are the finished shards.
     """

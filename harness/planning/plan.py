@@ -93,7 +93,7 @@ class PlannedQuestions:
 
 @dataclass(frozen=True)
 class Plan:
-    """The jobs of a grid and the cells that they fill. It is data, which :mod:`prmcal.harness.planning.saved` saves."""
+    """The jobs of a grid and the cells that they fill. A plan is data, see :mod:`prmcal.harness.planning.saved`."""
 
     jobs: tuple[Job[Parameters], ...]
     """Every job follows its inputs."""

@@ -209,7 +209,7 @@ class _Planner(Chain):
     def _curves(self, scored: Scored) -> None:
         """Compute accuracy against budget, of fixed n or of IAS with a calibrator.
 
-        It needs whole solutions, and a strategy that reads scores of the pool.
+        Curves need whole solutions, and a strategy that reads scores of the pool.
         """
         reads_scores = any(strategy.once_for != "data" for strategy in self._pool_strategies(scored.labels))
         if scored.data.followed_up is not None or not reads_scores:

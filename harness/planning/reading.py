@@ -131,8 +131,8 @@ def _suggestion(location: tuple[int | str, ...]) -> str:
 def grid_schema() -> dict[str, Any]:
     """Return the JSON Schema of a grid file with the plugins that are registered now.
 
-    An entry of a plugin is its name or a mapping. Its arguments are not checked. It need not be registered, since a
-    plugin file may do this in the run.
+    An entry of a plugin is its name or a mapping. Its arguments are not checked. The plugin need not be registered,
+    since a plugin file may do this in the run.
     """
     schema = _for_editors(GridSpec.model_json_schema(ref_template="#/definitions/{model}"))
     definitions = schema.pop("$defs")
@@ -164,7 +164,7 @@ def _entry(model: dict[str, Any], kind: str) -> dict[str, Any]:
 
 
 def _for_editors(schema: Any) -> Any:
-    """Return the schema without titles, which pydantic makes from names, and with nothing beside a "$ref"."""
+    """Return the schema without the titles that pydantic makes from names. A "$ref" has nothing beside it."""
     if isinstance(schema, list):
         return [_for_editors(part) for part in schema]
     if not isinstance(schema, dict):

@@ -111,7 +111,7 @@ class GridQuestions:
     def content(self, questions: range, references: bool) -> str:
         """Return the hash of some questions: of their ids and texts, and with `references` of all fields.
 
-        It is kept, because every job over a slice asks for it.
+        The hash is kept, because every job over a slice asks for it.
         """
         if (questions, references) not in self._hashes:
             hashed_questions = self.questions[questions.start : questions.stop]

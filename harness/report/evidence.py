@@ -87,7 +87,7 @@ def at_one_level(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def read_evidence(published: Path, ranked: Overview | None = None) -> Evidence:
-    """Read a published database, but for an overview that was read. Raise PrmcalError without calibration results."""
+    """Read a published database, without reading its overview twice. Raise PrmcalError without results."""
     with reading(published) as source:
         rows, runs, plugins = catalog.measurements(source), catalog.runs(source), catalog.plugins(source)
         if rows.empty or runs.empty:

@@ -36,7 +36,7 @@ class Table:
 
 
 def tables(evidence: Evidence) -> list[Table]:
-    """Make all tables for which the grid has results: the ranking, the paper beside the others, and these."""
+    """Make all tables for which the grid has results. The paper's tables have its numbers beside the measured ones."""
     result_tables = list(_of_paper(evidence))
     rows = pd.concat([table.rows.assign(Table=table.title) for table in result_tables])
     beside = rows.dropna(subset=["value", "published"])

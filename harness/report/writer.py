@@ -1,4 +1,4 @@
-"""The folder of a report. It is replaced in one step when all files are written."""
+"""The folder of a report. The folder is replaced in one step when all files are written."""
 
 import importlib.util
 from pathlib import Path

@@ -206,7 +206,7 @@ def storage_errors(directory: Path) -> Iterator[None]:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Yield the path of a new file beside `path`, which the block writes. It then takes the place of `path`.
+    """Yield the path of a new file beside `path`, which the block writes. The new file then takes the place of `path`.
 
     If the block raises an error, `path` stays as it was.
 

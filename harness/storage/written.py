@@ -95,7 +95,7 @@ def replace_folder(fresh: Path, target: Path) -> None:
 def _exchanged(folder: Path, other_folder: Path) -> bool:
     """Exchange two folders in one step, so that a process that is killed leaves one of them. Return whether it worked.
 
-    It works only on Linux, and not on every file system.
+    The exchange works only on Linux, and not on every file system.
     """
     exchange = getattr(ctypes.CDLL(None), "renameat2", None)
     here, flag = -100, 2  # AT_FDCWD and RENAME_EXCHANGE

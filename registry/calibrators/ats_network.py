@@ -203,8 +203,7 @@ def train_head(
 ) -> int:
     """Minimise the cross-entropy of k of n in batches of whole questions, where every follow-up has the same weight.
 
-    Return the epoch whose weights the head has, and raise the errors of
-    :func:`prmcal.registry.calibrators.networks.train`.
+    Return the epoch whose weights are kept. Raise the errors of :func:`prmcal.registry.calibrators.networks.train`.
     """
     random = np.random.default_rng(calibrator.seed)
     by_question: dict[int, list[QuestionTree]] = {}

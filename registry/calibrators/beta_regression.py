@@ -1,4 +1,4 @@
-"""Beta distributions of the success probability whose mean and size are linear in some inputs, before their links."""
+"""Beta distributions of the success probability. Mean and size are functions of linear combinations of some inputs."""
 
 from collections.abc import Sequence
 

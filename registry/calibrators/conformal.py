@@ -64,8 +64,8 @@ class ConformalBound(Calibrator):
     near 1. For p = .99, all of 8 follow-ups are right with probability .92. A bound of 1 then holds for the rate and
     not for p.
 
-    **Theorem 1** follows: best-of-N_IAS(bound, C) succeeds with probability at least C (1 - level), on average over
-    all random draws, if p > 0. It holds up to the noise of the success rates, as in the paper.
+    **Theorem 1** follows: best-of-N_IAS(bound, C) succeeds with probability at least C (1 - level), on average over all
+    random draws, if p > 0. The theorem holds up to the noise of the success rates, as in the paper.
 
     **Other levels** have the rewards of the wrapped calibrator. The bound starts from the reward of the nearest level,
     which is `level` itself if the wrapped calibrator predicts any level. The bound is at most the reward of the next
@@ -188,7 +188,7 @@ def _are_enough(questions: int, level: float) -> bool:
 
 
 def _correction(scores: Floats, groups: Ints, level: float) -> float:
-    """Q of scores in [-1, 1]. It is 1, the largest possible score, if the quantile is infinite."""
+    """Q of scores in [-1, 1]. The result is 1, the largest possible score, if the quantile is infinite."""
     _, index, counts = np.unique(groups, return_inverse=True, return_counts=True)
     if not _are_enough(len(counts), level):
         return 1.0

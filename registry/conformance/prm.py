@@ -133,7 +133,7 @@ def check_whole_only_requests_are_answered(plugin: PRM) -> None:
         gap = _gap(scores.reward[-1:], all_scores.reward[-1:])
         expect(
             gap < _TOLERANCE,
-            "The last score of a 'whole_only' request must be that of the whole trajectory. It differs by "
+            "The last score of a 'whole_only' request must be the score of the whole trajectory. It differs by "
             f"{gap:.3g}, and must differ by less than 1e-5. In bfloat16, rounding depends on the batch. Check the "
             "PRM with dtype=float32.",
         )
@@ -208,8 +208,8 @@ def check_hidden_states(plugin: PRM) -> None:
     gap = _gap(expit(logits.astype(np.float64)), expit(np.asarray(states.logit, dtype=np.float64)))
     expect(
         gap < _TOLERANCE,
-        f"'logit' of HiddenStates must be that of score(). The rewards differ by up to {gap:.3g}. Write the rows in "
-        "the order of the prefixes: x_0, ..., x_T of the first trajectory, then of the second. In bfloat16, "
+        f"'logit' of HiddenStates must be the 'logit' of score(). The rewards differ by up to {gap:.3g}. Write the "
+        "rows in the order of the prefixes: x_0, ..., x_T of the first trajectory, then of the second. In bfloat16, "
         "rounding depends on the batch. Check the PRM with dtype=float32.",
     )
 

@@ -27,8 +27,8 @@ class FitSupport:
     """The means that a long fit may use. A short fit ignores it."""
 
     checkpoints: Path | None = None
-    """A folder that stays when the process ends. A fit that was interrupted finds its files there. It must end with the
-    same bytes as an uninterrupted fit. With None nothing is kept."""
+    """A folder that stays when the process ends. A fit that was interrupted finds its files there. A continued fit must
+    end with the same bytes as an uninterrupted fit. With None nothing is kept."""
     report: Callable[[str], None] = field(default=lambda line: None)
     """Takes a short line for the progress display, such as ``"epoch 2 of 3, loss 0.081, 40 s left"``."""
 
@@ -168,7 +168,7 @@ class Calibrator(Plugin, ABC):
         Returns
         -------
         ndarray of shape (rows, levels)
-            In [0, 1]. They do not decrease along the levels. A point estimate is the same at every level.
+            Rewards in [0, 1], which do not decrease along the levels. A point estimate is the same at every level.
         """
         self.check_levels(levels)
         columns = [self.levels.index(level) if level in self.levels else 0 for level in levels]

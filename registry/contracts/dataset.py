@@ -59,7 +59,7 @@ class Dataset(Plugin, ABC):
 
     @property
     def grader_version(self) -> str:
-        """The version of the grader, part of the keys of all graded work. It changes when a verdict can change."""
+        """The version of the grader, part of the keys of all graded work. It must change when a verdict can change."""
         version = grader_version(self.grading)
         return version if self.answers == BOXED else f"{version}, answers 2 {json.dumps(self.answers)}"
 

@@ -36,7 +36,7 @@ class Grader(Plugin, ABC):
     """Compares the answers of solutions with the references of their questions."""
 
     runs_model: ClassVar[bool] = False
-    """True if the grader needs a model. It can then not be the first grader of a data set."""
+    """True if the grader needs a model. Such a grader cannot be the first grader of a data set."""
     undecided_only: bool = False
     """True if it grades only answers on which the first grader could not decide, and else repeats its verdict."""
 

@@ -100,8 +100,8 @@ class PRM(Plugin, ABC):
     """A process reward model. TransformersPRM is a base for models on transformers and needs less code."""
 
     whole_sequences: ClassVar[bool] = False
-    """True if prefixes with a common beginning are computed apart, as in an engine, unless one sequence has all their
-    scores. The costs of a plan follow from it."""
+    """True if prefixes with a common beginning are computed one by one, as an engine does, unless one sequence has the
+    scores of all. The costs of a plan follow from it."""
     patience: float = DEFAULT_PATIENCE
     """Seconds for which calls are repeated if the network of a PRM fails. Then its cells fail. A constructor argument
     of this name replaces the class's own. It is not part of the job keys."""

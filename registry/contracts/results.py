@@ -1,6 +1,6 @@
 """Checks of the results of plugins, by their contracts. Runs and the conformance checks share them.
 
-Each raises a FaultyPluginError that names the violated rule. Its message does not name the plugin: the caller knows it.
+Each raises a FaultyPluginError that names the violated rule. The message does not name the plugin: the caller does.
 """
 
 from collections import Counter

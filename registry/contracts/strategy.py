@@ -67,17 +67,17 @@ class Strategy(Plugin, ABC):
     """The base of PoolStrategy and SearchStrategy. Derive from one of these."""
 
     reads: tuple[Reads, ...] = ()
-    """The arrays that it reads: any of :data:`prmcal.registry.contracts.pool.READS`. This decides `once_for`. It may
-    depend on the arguments of the constructor."""
+    """The arrays that it reads: any of :data:`prmcal.registry.contracts.pool.READS`. This decides `once_for`. The value
+    may depend on the arguments of the constructor."""
     targeted: ClassVar[bool] = False
-    """True if it has a target probability C. It is then run once for every C of the grid."""
+    """True if it has a target probability C. The strategy is then run once for every C of the grid."""
     reference: ClassVar[bool] = False
     """True for a reference, which uses facts that nobody knows of a new question, such as its success rate. New
     questions cannot be answered with it."""
 
     @property
     def once_for(self) -> OnceFor:
-        """The combination of plugins for which it is run once.
+        """The combination of plugins for which the strategy is run once.
 
         "data": each LLM and data set. "prm": also each PRM, if it reads scores. "calibrator": also each calibrator, for
         a search that ranks by its median. "level": also each level beta of the calibrator, if it reads `rewards`.

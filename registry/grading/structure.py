@@ -1,4 +1,4 @@
-"""Comparison of lists, sets, tuples, intervals, unions and matrices by element. It decides only if it is certain."""
+"""Comparison of lists, sets, tuples, intervals, unions and matrices by element. If unsure, it does not decide."""
 
 from dataclasses import dataclass
 

@@ -32,7 +32,7 @@ _PLACES = ((3, 7), (-5, 11), (13, -17), (-19, -23))
 
 
 def _equal(answer: str, reference: str) -> bool:
-    """Return whether math-verify finds two LaTeX texts equal. Only its LaTeX parser is used. It evaluates no code."""
+    """Return whether math-verify finds two LaTeX texts equal. Only its LaTeX parser is used: no code is evaluated."""
     import math_verify
     from sympy import Eq, Expr, Set, simplify
 

@@ -133,9 +133,9 @@ class PromptFormat:
     def identity(self) -> dict[str, Any]:
         """Return the identity of the prompts of an LLM without its tokenizer, as JSON data for job keys.
 
-        It is the same on a machine without the tokenizer. For a given template it is the template's text and the prompt
-        of a probe question, in which names stand for the tokenizer's special tokens. The model's own template is part
-        of the checkpoint, whose hash or commit is in the key.
+        The identity is the same on a machine without the tokenizer. A given template is identified by its text and by
+        the prompt of a probe question, in which names stand for the tokenizer's special tokens. The model's own
+        template is part of the checkpoint, whose hash or commit is in the key.
         """
         identity: dict[str, Any] = {"chat_template": self.chat_template, "system_prompt": self.system_prompt}
         if self.few_shot:

@@ -42,7 +42,7 @@ class TransformersLLM(ChatLLM):
     device: Device = "auto"
     """``auto`` (the GPU if there is one), ``cpu``, ``cuda`` or ``cuda:N``."""
     batch_tokens: Count = 131_072
-    """Upper bound of the tokens in a batch: rows times (prompt + longest completion). It limits the memory."""
+    """Upper bound of the tokens in a batch: rows times (prompt + longest completion). This limits the memory."""
 
     def close(self) -> None:
         """Release the model's memory. The model is loaded again at the next use."""

@@ -72,7 +72,7 @@ class Mixing:
 def fit_mixing(mass: Floats, successes: NDArray[np.integer[Any]], follow_ups: NDArray[np.integer[Any]]) -> Mixing:
     """Estimate the distribution of p in each group by expectation maximisation.
 
-    It starts from the uniform distribution and stops after 50 iterations. The likelihood depends only on the first n
+    The fit starts from the uniform distribution and stops after 50 steps. The likelihood depends only on the first n
     moments of the distribution, and its maximum is a distribution of few spikes. Stopping early keeps it smooth.
 
     `mass`, of shape (groups, outcomes), is not negative, with a positive sum in each group. `successes` and
@@ -132,7 +132,7 @@ class Coverage(Metric):
     description = "How often the success probability is at least the reward."
 
     def measure(self, rows: PrefixRows) -> QuestionRatio:
-        """Return the mean of each question. It is in [0, 1] up to the correction."""
+        """Return the mean of each question. The value is in [0, 1] up to the correction."""
         counts = rows.counts
         covered = _covered(rows, rows.terminal, 1 / counts[rows.question_index])
         values = rows.totals(covered) / counts

@@ -72,7 +72,7 @@ def _hash(file: Path, modified: int, size: int) -> str:
 
 
 def converted(file: Path) -> Path:
-    """Return the folder with the converted checkpoint of a GGUF file. It is converted if it is not there yet.
+    """Return the folder with the converted checkpoint of a GGUF file. The first call converts the file.
 
     Raises an InvalidArgumentsError if the package gguf is absent, or the file holds no model that transformers reads.
     """

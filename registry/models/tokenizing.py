@@ -21,7 +21,7 @@ _WORDS = (
 class Tokenization:
     """Tokenizes texts. If a text begins like the one before, only the rest of it is tokenized, from a space on.
 
-    The ids are the same as for the whole text. Words of the tokenizers for which this is done end before every space
+    The ids are the same as for the whole text. This is done only for tokenizers whose words end before every space
     behind another character, do not depend on what follows that space, and share no token. Other tokenizers get whole
     texts.
     """

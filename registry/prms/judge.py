@@ -266,7 +266,7 @@ class JudgeServer(Served):
         logprobs = _first_token(reply["choices"][0].get("logprobs"))
         tokens = int(reply["usage"]["prompt_tokens"])
         if not all(value < 1 for value in logprobs.values()) or not 0 <= tokens < 2**31:
-            raise IncompleteReplyError("its log-probabilities or its count of tokens cannot be")
+            raise IncompleteReplyError("its log-probabilities or its count of tokens are impossible")
         return Answer(self._log_odds(logprobs) if tokens <= self.prm.max_tokens else np.nan, tokens)
 
     def _log_odds(self, logprobs: Mapping[str, float]) -> float:

@@ -61,8 +61,8 @@ class PoolingHTTPPRM(Served, TokenPRM):
     )
 
     tokenizer: str
-    """A checkpoint with the server's tokenizer: a folder, a hub id with or without ``@REVISION``, or ``nano:NAME``. It
-    also finds prefixes that are too long, before anything is sent."""
+    """A checkpoint with the server's tokenizer: a folder, a hub id with or without ``@REVISION``, or ``nano:NAME``.
+    With it, prefixes that are too long are found before anything is sent."""
     format: str | dict[str, Any] = "qwen"
     """The PRM whose texts are sent and whose outputs are read: a registered name, or ``{"plugin": name, "arguments":
     {...}}``. It must derive from :class:`prmcal.TransformersPRM`."""

@@ -161,7 +161,7 @@ def collate_token_trees(
 
 @dataclass(frozen=True)
 class TokenizedTrajectory:
-    """The prefixes of one trajectory as token ids. They always go into the same token tree."""
+    """The prefixes of one trajectory as token ids. All of them go into the same token tree."""
 
     prefixes: tuple[tuple[int, ...] | None, ...]
     """The token ids of each prefix, the shortest prefix first; None for a prefix that is too long for the PRM."""

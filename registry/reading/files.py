@@ -93,7 +93,7 @@ def _joined(
 
 
 def _with_repeats(rows: Sequence[tuple[str, Mapping[str, Any]]]) -> list[tuple[str, Mapping[str, Any]]]:
-    """Return rows whose ids end with a count of the equal ids so far."""
+    """Return rows in which equal ids differ by a number at their end."""
     counts = Counter[str]()
     counted_rows = []
     for row_id, content in rows:

@@ -65,7 +65,7 @@ def is_written_score(value: Any) -> bool:
 
 
 def right_class(value: Any) -> list[Any] | None:
-    """Return 1 - the share of the first class of each step, whose score is a list of the shares of its classes.
+    """Return 1 - the share of the first class of each step. The score of a step is a list of the shares of its classes.
 
     The classes are ReasonEval's (negative, neutral, positive), or the two of other PRMs (bad, good). None for other
     values.

@@ -36,7 +36,7 @@ class LearnedStopping(SequentialRule):
 
     They have terms up to the second order, and are fitted for t = N, N - 1, ..., 1 by least squares in random orders of
     the calibration questions (Longstaff and Schwartz, 2001). The end is where the rule itself stops, after at least t +
-    1 draws. It stops if D_t is 0 or less. So it stops where more samples make the answer worse, even if they cost
+    1 draws. The rule stops if D_t is 0 or less. So it stops where more samples make the answer worse, even if they cost
     nothing.
 
     So many coefficients would flatter themselves on few questions. Therefore the decisions of the later draws, on which

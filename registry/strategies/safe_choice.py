@@ -73,7 +73,7 @@ class Candidates:
         """The largest t of all variants in each resample, sorted, of shape (resamples,). No variant has a gain there.
 
         The gains are centred, and each question is weighted with a normal random number (Chernozhukov, Chetverikov and
-        Kato, 2013, Annals of Statistics 41). So variants that win and lose together count as few.
+        Kato, 2013, Annals of Statistics 41). So many variants that win and lose together count as few variants.
         """
         centred = self.gains - self.gains.mean(axis=1, keepdims=True)
         spread = centred.std(axis=1)
@@ -92,7 +92,7 @@ class Candidates:
         return (above + 1) / (len(self.luck) + 1)
 
     def interval(self, variant: int) -> tuple[float, float]:
-        """Return the 95% interval of the gain of a variant. It holds for a variant that was chosen for its gain."""
+        """Return the 95% interval of the gain of a variant. It holds even if the variant was chosen for it."""
         n, gains = self.gains.shape[1], self.gains[variant]
         half = float(np.quantile(self.luck, 0.975)) * float(gains.std(ddof=1)) / math.sqrt(n)
         return max(-1.0, float(gains.mean()) - half), min(1.0, float(gains.mean()) + half)
@@ -162,10 +162,11 @@ class SafeChoice(PoolStrategy):
     questions test the rules. What learns is tested on the half of the questions that it has not learned from. With
     probability 1 - `delta`, the accuracy on new questions is not below one sample, nor more than `loss` below any fixed
     n of equal cost. If no rule passes, one sample is drawn, which keeps the promise. The promise holds for any LLM and
-    PRM if new questions come from the same source as the calibration questions. It holds for at most as many samples as
-    these have trajectories. It is proved for many questions only, by the central limit theorem. With 50 to 500
-    questions, how often it is broken was measured: see ``python -m benchmarks.statistics.safe_choice``. Of the passing
-    variants that are hardly less accurate than the best, the cheapest is used.
+    PRM if new questions come from the same source as the calibration questions. The promise does not hold for more
+    samples than the calibration questions have trajectories. The proof is for many questions only, by the central limit
+    theorem. With 50 to 500 questions, how often it is broken was measured: see ``python -m
+    benchmarks.statistics.safe_choice``. Of the passing variants that are hardly less accurate than the best, the
+    cheapest is used.
     """
 
     citation = "Angelopoulos et al. (2021), arXiv:2110.01052"

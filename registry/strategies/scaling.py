@@ -84,12 +84,12 @@ class BestOfNWithIAS(best_of.RanksByScore):
 class OracleIAS(BestOfNWithIAS):
     """Best-of-n + IAS with the success rate of each question in place of the calibrated reward.
 
-    The success rate is from the bare question's follow-ups, which are independent of the pool. It must not come from
-    the trajectories on which the strategy is judged. A question whose trajectories in the pool are right more often
-    than its success probability would then get fewer samples, and these would be right more often than new ones: the
-    accuracy would be too high. With independent follow-ups, the accuracy is without bias for the numbers of samples
-    that were chosen. With n follow-ups, the success rate has a standard error of at most 1 / (2 sqrt(n)), so an oracle
-    with more follow-ups would spend its samples slightly better.
+    The success rate is from the bare question's follow-ups, which are independent of the pool. The success probability
+    must not come from the trajectories on which the strategy is judged. Otherwise a question that is lucky in the pool
+    would get fewer samples, and these would be right too often: the accuracy would be too high. With independent
+    follow-ups, the accuracy is without bias for the numbers of samples that were chosen. With n follow-ups, the success
+    rate has a standard error of at most 1 / (2 sqrt(n)), so an oracle with more follow-ups would spend its samples
+    slightly better.
     """
 
     reads = ("scores", "success")

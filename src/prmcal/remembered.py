@@ -2,8 +2,8 @@
 
 :func:`remembered` compares arguments by content. Strategies of one LLM and PRM share most of their work: votes are
 counted alike by all rules that answer with the most frequent answer, and the curve of a rule follows the same draws as
-the rule itself. The functions that do this work get the values of one question, which are small. Their results are
-large, and are kept as long as there is room.
+the rule itself. The functions that do this work get the values of one question, which are small. The results of these
+functions are large, and are kept as long as there is room.
 
 :func:`reuse_last` compares the weights of a bootstrap by identity. Metrics of the same questions get the same arrays.
 """

@@ -19,7 +19,7 @@ _NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 
 def new(
     kind: Annotated[str, argument("KIND", "prm, calibrator, llm or dataset.")],
-    name: Annotated[str, argument("NAME", "Its name in a grid, such as my-prm.")],
+    name: Annotated[str, argument("NAME", "The name of the plugin in a grid, such as my-prm.")],
     out: Annotated[Path, option("FOLDER", "The folder of the new files.")] = Path(),
 ) -> None:
     """Begin a plugin: write a class that passes the checks, and its test.

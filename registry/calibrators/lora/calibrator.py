@@ -239,7 +239,7 @@ class QuantileLora(Calibrator):
             )
 
     def _model(self, prm: TransformersPRM) -> "PeftModel":
-        """The PRM with the adapter. It is kept while both are the same, since a search predicts many times."""
+        """The PRM with the adapter. It is kept while neither of them changes, since a search predicts many times."""
         from prmcal.registry.calibrators.lora.model import adapted, quantile_model
 
         modules, adapter, model = vars(self).get("_cache", (None, None, None))

@@ -137,7 +137,7 @@ class MixesUpQuestions(Sound):
         return [self.score(requests[0].question, request.trajectories) for request in requests]
 
 
-@mistake("whole only requests", "must be that of the whole trajectory")
+@mistake("whole only requests", "must be the score of the whole trajectory")
 class BareQuestionForTheWhole(Sound):
     def score_batch(self, requests):
         if not requests[0].whole_only:
