@@ -145,7 +145,7 @@ class Writer:
         """Replace a file that a killed process has damaged. Return whether one was damaged.
 
         DuckDB changes some blocks in place, so a process that is killed meanwhile leaves a block that is half old and
-        half new. It also leaves its log, which it deletes after the last block.
+        half new. Its log is then still there, since DuckDB deletes it after the last block.
         """
         log = self.path.with_name(f"{self.path.name}.wal")
         if not log.exists():

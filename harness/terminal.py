@@ -94,7 +94,7 @@ def text_table(head: Sequence[str], rows: Sequence[Sequence[str]], width: int | 
 
 
 def _width(column: Column, *, wrapped: bool = False) -> int:
-    """Return the number of columns of the terminal that a column takes, with its title on one line or wrapped."""
+    """Return the width of a column in characters, with its title on one line or wrapped."""
     widest = max(map(cell_len, column.values), default=0)
     if column.text:
         widest = min(widest, _LEAST_TEXT)

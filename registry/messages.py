@@ -52,7 +52,7 @@ def message_of(error: BaseException) -> str:
 
 
 def causes_of(error: BaseException, suppressed: bool = False) -> Iterator[BaseException]:
-    """Yield an error, the one that it was raised from, and so on; also those that are `suppressed` in a traceback."""
+    """Yield an error, its cause, the cause of this, and so on; also those that are `suppressed` in a traceback."""
     seen_ids: set[int] = set()
     cause: BaseException | None = error
     while cause is not None and id(cause) not in seen_ids:

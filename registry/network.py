@@ -96,9 +96,9 @@ class NetworkFailure(NamedTuple):
     def of(cls, error: BaseException) -> NetworkFailure | None:
         """Return why an error of a plugin may pass; None if another attempt would fail in the same way.
 
-        An HTTP status decides, if the error or one that caused it has one: 408, 425, 429 and 5xx may pass. Otherwise
-        it is a failure of the network if the error or one that caused it is one of Python's or of an HTTP library. An
-        error of prmcal is final.
+        If the error or one of its causes has an HTTP status, the status decides: 408, 425, 429 and 5xx may pass.
+        Otherwise it is a failure of the network if the error or one of its causes is an error of the network of Python
+        or of an HTTP library. An error of prmcal is final.
         """
         chain = list(causes_of(error))
         if isinstance(error, PrmcalError) or any(type(link).__module__.startswith(_OWN_PATIENCE) for link in chain):

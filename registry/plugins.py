@@ -209,11 +209,11 @@ def load_plugin_file(path: Path, named: bool = True) -> None:
     """Execute a Python file, so that its decorators register plugins.
 
     The same file is executed only once. If the file or a local module that it imports was edited since, all are
-    forgotten and executed again. A file that stands in the record of a run, and was not `named` by the user, is
-    executed only if a user of this machine has named a file with the same content before.
+    forgotten and executed again. A file from the record of a run that the user has not `named` is executed only if a
+    user of this machine has named a file with the same content before.
 
-    Raises an InvalidPluginError if the file does not exist, raises while it is loaded, imports a local module that is
-    not valid Python, or was never named. Raises a DuplicatePluginError if it registers a name that is taken.
+    Raises an InvalidPluginError if the file does not exist, was never named, imports a local module that is not valid
+    Python, or raises an error. Raises a DuplicatePluginError if it registers a name that is taken.
     """
     path = path.resolve()
     if not path.is_file():

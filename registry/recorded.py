@@ -103,8 +103,8 @@ class RecordedLLM(_Recorded, LLM):
     were recorded for this prefix. If there are none, the rest of every solution that begins with the prefix counts. The
     completion of a whole solution is empty. Sampling and seed are ignored, since the recording has fixed them.
 
-    If the recording has verdicts, in the field `correct` or in a field that `fields` names, nothing is graded. Without
-    answers in the file, other known fields are read as well, such as `is_correct` or `passed`.
+    If the recording has verdicts, in the field `correct` or in a field that `fields` names, nothing is graded. If the
+    file has no answers, other known fields are also read, such as `is_correct` or `passed`.
 
     Notes
     -----

@@ -74,7 +74,7 @@ def equal_cost_points(pool: ExactCurves, grid: Sequence[str], level: float) -> p
 def gains_at_once(pool: ExactCurves, grid: Sequence[str], target: float, level: float) -> pd.DataFrame:
     """Return the rows of :func:`equal_cost_points` for one C, with intervals that hold for all calibrators at once.
 
-    So the interval of the best one holds, although it was chosen by its result.
+    So the interval of the best one holds, although its result was the reason to choose it.
     """
     points = equal_cost_points(pool, grid, level)
     rows = points[points["C"] == target]

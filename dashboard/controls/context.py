@@ -121,8 +121,8 @@ def folded(title: str) -> Iterator[None]:
 def choose(path: Path, kinds: Sequence[str], leaderboard: Leaderboard) -> dict[str, Any] | None:
     """Show a select for each kind, with the names that go with those before it. Return the first cell with these names.
 
-    It offers the names of a leaderboard, or of the other leaderboards if this one has none. Return None if no cell has
-    all the names.
+    The control offers the names of a leaderboard. If it has none, they are the names of the other leaderboards. Return
+    None if no cell has all the names.
     """
     all_cells: pd.DataFrame = ask(catalog.cells, path)
     context = context_of(path)

@@ -125,7 +125,7 @@ def style() -> str:
 
 @cache
 def template(name: str, *folders: Path) -> "Template":
-    """Return a template of this folder, or of other folders; the first of them has it or its parent."""
+    """Return a template from this folder or from others. The first folder must have the template or its parent."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     environment = Environment(
@@ -149,7 +149,7 @@ def _split_interval(text: str) -> Any:
 
 
 def _axis(board: Competition, rows: Sequence[Competitor]) -> tuple[float, float, list[dict[str, str]]]:
-    """Return the ends of the common axis of intervals, which has 0, and its ticks: their positions and texts."""
+    """Return the ends of the common axis of intervals, which contains 0, and the positions and texts of its ticks."""
     means = [row.mean for row in rows if row.mean is not None]
     low = max(_LOWEST, min([0.0, *(mean.low for mean in means if mean.low == mean.low)]))
     high = max([0.01, *(max(mean.value, mean.high) for mean in means if mean.high == mean.high)])

@@ -43,9 +43,9 @@ def by_group(source: Source, field: str, **names: Unpack[Names]) -> pd.DataFrame
     for the mean of the groups (:data:`MACRO`), in which each group counts the same. The columns are cell_id, number,
     dataset, llm, prm, calibrator, group, questions, prefixes and, with their 95% intervals, accuracy (the share of
     right solutions), brier_before, brier_after (Brier scores of PRM and calibrator, without the noise of follow-ups),
-    error_before and error_after (means of reward minus success rate). A single question has the interval NaN. So has a
-    mean of groups if one of them is a single question. Questions without the field are the group "none". Raises a
-    PrmcalError if the field does not have several values.
+    error_before and error_after (means of reward minus success rate). A single question has the interval NaN. The same
+    holds for a mean of groups if one group is a single question. Questions without the field are the group "none".
+    Raises a PrmcalError if the field does not have several values.
     """
     with connection_of(source) as connection:
         if field not in (fields := grouping_fields(connection)):

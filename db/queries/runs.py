@@ -102,7 +102,7 @@ def input_jobs(connection: sa.Connection, *keys: str) -> dict[str, str]:
 def graded_jobs() -> sa.Subquery:
     """Select the job with texts and the job that graded them: `texts` and `graded`, with dataset, split and llm.
 
-    For imported data, both are the same job.
+    Imported data have one job for both.
     """
     labels = (JobRow.dataset, JobRow.split, JobRow.llm)
     graded = sa.select(JobInput.input_key.label("texts"), JobRow.job_key.label("graded"), *labels)

@@ -198,7 +198,7 @@ def intervals(statistics: Iterable[Statistic]) -> dict[Statistic, Interval]:
 def estimate(
     statistic: Statistic, bootstrap: Bootstrap, compared: bool = True, ends: Interval | None = None
 ) -> Resampled:
-    """Compute a statistic with its 95% interval and its replicates, by its own rule and by resampling questions.
+    """Compute a statistic, its 95% interval by its own rule, and its replicates by resampling questions.
 
     `ends` are the ends of the interval, if they were computed before. If the replicates are not `compared`, they are
     drawn only if the interval needs them.

@@ -133,8 +133,8 @@ def _fixed_at(accuracy: Floats, samples: Floats) -> tuple[Floats, Floats]:
 def half_widths_at_once(values: Floats) -> Floats:
     """Return the half widths of intervals that contain all means at once in 95% of cases, of shape (means,).
 
-    They are for the best of several, which was chosen by the same questions: its own interval ignores this. The largest
-    of all distances from the means, in standard errors, is resampled (White, 2000, "A reality check for data
+    They are for the best of several points that the same questions chose: its own interval ignores this choice. The
+    largest of all distances from the means, in standard errors, is resampled (White, 2000, "A reality check for data
     snooping"). `values` has the shape (questions, means). With one question they are NaN.
     """
     questions = len(values)
@@ -183,7 +183,7 @@ def frontier(costs: ArrayLike, accuracy: ArrayLike, better: Bools) -> Bools:
 
     The points are read from the lowest cost to the highest, and at equal cost from the most accurate to the least. The
     first is on the frontier. Any other point is on the frontier if it is significantly more accurate (`better`, from
-    :func:`more_accurate`) than every point that is already on it. So each step of the frontier is a real gain, and
+    :func:`more_accurate`) than all points that are on it already. So each step of the frontier is a real gain, and
     noise in the third digit adds no points. Points with the same cost and the same accuracy are on the frontier
     together.
     """

@@ -125,7 +125,7 @@ def _log_distance(gaps: Floats, weights: Floats, critical: Floats) -> Floats:
 def skewed_interval(values: Floats) -> Ends:
     """Return the 95% interval of the mean of values without a known range.
 
-    It is the interval of Hall's cubic transformation of Student's t (Hall, 1992, "On the removal of skewness by
+    The interval is by Hall's cubic transformation of Student's t (Hall, 1992, "On the removal of skewness by
     transformation", Journal of the Royal Statistical Society B 54, 221-228). The transformation removes the effect of
     the skewness, so that the interval reaches farther to the side of the long tail. In small samples, the tail is often
     not seen. So the standard deviation and the skewness are computed with the smallest and the largest value counted
@@ -255,8 +255,8 @@ def absolute_sum_interval(terms: Floats, resampled: Floats, questions: int) -> t
     The upper end is a percentile of the resampled sums. Noise only increases the sums, so it is too large rather than
     too small. For the same reason, the lower end cannot be a percentile: it is found with a test. The lower end is the
     smallest sum that reaches the measured sum in 2.5% of the resamples when the noise is added. The terms of smaller
-    sums are the measured ones, moved towards 0 in proportion to their variances until they are 0 (the closest terms
-    with this sum, by least squares).
+    sums are the measured terms, moved towards 0 in proportion to their variances, but not beyond 0. They are the
+    closest terms with this sum, by least squares.
 
     `terms`, of shape (terms,), are the measured terms, and `resampled`, of shape (replicates, terms), the terms of the
     resamples. There are at least 2 questions.

@@ -1,7 +1,8 @@
 """An alarm for questions that are no longer like the calibration questions.
 
 A calibrated reward, a promised risk and a quantile hold as long as new questions are drawn like the calibration
-questions: then the order of all of them is random. A conformal test martingale bets against this, question by question.
+questions. Then old and new questions together are in random order. A conformal test martingale bets against this,
+question by question.
 """
 
 from bisect import bisect_left, bisect_right, insort

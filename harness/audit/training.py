@@ -78,7 +78,7 @@ def labelled(source: Path, fields: Fields, only: Mapping[str, Sequence[str]]) ->
 def _with_labels(solution: Solution) -> Solution:
     """Add the texts, and derive the outcome from rates and rates from the outcome.
 
-    The outcome is one draw of the success of each prefix, and the rate of a solution with an answer is its outcome.
+    The outcome counts as one follow-up of each prefix. The rate of a solution with an answer is its outcome.
     """
     steps = solution["steps"] if "steps" in solution else split_steps(solution.get("text") or "")
     rates, outcome = solution.get("rates") or [], share_of(solution.get("label"))

@@ -61,7 +61,7 @@ def list_plugins(
 
 
 def render_plugins(kind: str | None, name: str | None = None) -> str:
-    """Return the registered plugins: a line for each, a table of one kind with its sources, or one with its arguments.
+    """Return the registered plugins: all in lines, one kind with sources, or one plugin with its arguments.
 
     The table of the calibrators has the features, the levels and the cost of each.
     """

@@ -132,7 +132,7 @@ def _left_in_words(plan: Plan, done: Collection[ArtifactRef]) -> str:
 
 
 def _gpu_hours(plan: Plan, models: Sequence[gpu_hours.ModelCost]) -> list[str]:
-    """Say how long models compute, and a run on the GPUs of this machine or on as many as its largest model needs."""
+    """Say how long models compute, and how long a run takes on this machine's GPUs or on as many as it needs."""
     rows = [
         [model.name, f"{model.billions:g}", f"{model.tokens / 1e6:,.0f}", f"{model.gpu_hours:,.1f}"] for model in models
     ]

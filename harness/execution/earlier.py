@@ -1,4 +1,4 @@
-"""Texts in the folder of a run that no shard of its plan computes, since an earlier form of the grid sampled them."""
+"""Texts of an earlier form of the grid in the folder of a run. No shard of its plan computes them."""
 
 from collections import defaultdict
 from collections.abc import Iterable

@@ -55,9 +55,9 @@ class RunSummary:
 class EndWatch:
     """Notice signals that end a run early, so that it ends between two outcomes and leaves nothing half-written.
 
-    Inside the block, the first signal is noticed and has no other effect. The next one, a second later or more, has the
-    effect that it has outside. A signal that is ignored, such as SIGHUP after ``nohup``, stays ignored. Only the main
-    thread can notice signals.
+    Inside the block, the first signal is noticed and has no other effect. The next signal, at least a second later, has
+    its usual effect. A signal that is ignored, such as SIGHUP after ``nohup``, stays ignored. Only the main thread can
+    notice signals.
 
     Attributes
     ----------

@@ -146,7 +146,7 @@ class Recorder:
                 self._write()
 
     def note_failures(self, failures: Mapping[str, ending.Failure], but: Collection[ArtifactRef] = ()) -> None:
-        """Note again why shards failed in earlier runs, by their keys, except those in `but`, which are tried again."""
+        """Note again why shards failed in earlier runs, by their keys. Shards in `but` are tried again."""
         for shard in self.plan.shards():
             if shard.ref.key in failures and shard.ref not in but and shard.ref not in self.manifests:
                 blocked = any(ref.key in failures for refs in shard.inputs.values() for ref in refs)

@@ -147,7 +147,7 @@ def _compute(
 def rebuild_database(directory: Path) -> int:
     """Fill a new database of a folder from its artifacts, beside the old one. Return the number of cells.
 
-    Until it is complete, and if the process is killed, readers have the old one.
+    Readers have the old one until the new one is complete, or if the process is killed.
 
     Raises a RunError if no grid was run in the folder, or one is running. Raises a StorageError if the database cannot
     be replaced.

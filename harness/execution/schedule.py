@@ -35,8 +35,8 @@ _STAGES = {"": 0, "llm": 1, "prm": 2, "search": 3, "grader": 4}
 class Schedule:
     """Hand out shards whose inputs are finished.
 
-    Shards that need no model are first, because they complete cells. Then each model is tried out that has not finished
-    a shard yet: its first shard and the inputs of this shard come before shards of other models. So a PRM that cannot
+    Shards that need no model are first, because they complete cells. Then each model that has not finished a shard yet
+    is tried out: its first shard and the inputs of this shard come before shards of other models. So a PRM that cannot
     score is found before all samples are drawn. If a model fails there, its other shards fail too. Shards for the model
     that the worker has loaded are next. Then come the other models in the order of the plan, LLMs before PRMs. So each
     model is loaded as few times as this and the dependencies allow.

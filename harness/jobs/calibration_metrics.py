@@ -105,8 +105,8 @@ def question_output(
 def compute_calibration_metrics(shard: Shard[CalibrationMetricsParameters], context: Context) -> Output:
     """Return all metrics over the prefixes of the measured trajectories.
 
-    Terminal prefixes are left out, unless the grid counts them. If they are left out, other metrics have names of their
-    own and count them.
+    Terminal prefixes are left out, unless the grid counts them. If terminal prefixes are left out, metrics that count
+    them have names of their own.
     """
     rewards = context.table(shard, "calibrated", "calibrated_rewards")
     require_prefixes(rewards, "measurement")

@@ -2,8 +2,8 @@
 
 Hidden states of a PRM are stored by a job of their own, or computed when a calibrator reads them. Both are rounded to
 half precision and come from the same requests, so a calibrator reads the same numbers. The keys of the fits, of their
-rewards and of everything that reads these still differ: stored states are an input with a key, and computed ones follow
-from the trajectories and the scores, which are inputs in their place.
+rewards and of everything that reads these still differ: stored states are an input with a key. In place of computed
+states, the trajectories and the scores are inputs.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -253,9 +253,9 @@ def _stored(context: Context, shard: Shard[CalibratorParameters], rows: pd.DataF
 class ComputedStates:
     """The states of a forest, of shape (nodes, width), which a PRM computes when they are read.
 
-    Reading nodes computes all states of their questions, one question at a time. The first questions are kept in
-    memory, in half precision, as long as they take less than `KEPT_STATES` bytes, and the last one besides. The first
-    ones are kept and not the last ones, since a fit reads all questions in each epoch.
+    Reading nodes computes all states of their questions, one question at a time. The states of the first questions are
+    kept in memory, in half precision, up to `KEPT_STATES` bytes, and also those of the last question. The first ones
+    are kept and not the last ones, since a fit reads all questions in each epoch.
 
     The PRM reads everything once at the beginning, because the forest is not known before. There is at least one
     request. Each has the number of its prefixes that are not too long. Each is a tree of the forest.

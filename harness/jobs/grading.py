@@ -57,7 +57,7 @@ def graded_row(
 ) -> dict[str, Any]:
     """Return a row of :func:`graded_table`.
 
-    `text` is the compared answer, and `answer` the answer as it was read, with the way.
+    `text` is the answer for comparisons. `answer` is the answer as it was read, and how it was found.
     """
     way = answer.way if answer and answer.text == text else None
     return {

@@ -55,7 +55,7 @@ class PrefixOfTrajectory:
         """The key by which equal prefixes of a question share their follow-ups.
 
         The bare question gets separate follow-ups for every trajectory, since IAS depends on its success rate. A prefix
-        also gets them if its trajectory's verdict may be its own.
+        also gets them if the verdict of its trajectory may hold for it.
         """
         is_unshared = not self.step or self.correct is not None
         return content_key([list(self.steps), self.trajectory if is_unshared else None])

@@ -87,8 +87,8 @@ class Searched:
     generated_tokens: int = 0
     prefill_tokens: int = 0
     scored_tokens: int = 0
-    """Tokens that the LLM generated; tokens that it read, a prefix once for all of its continuations; tokens that the
-    PRM read."""
+    """Tokens that the LLM generated, tokens that the LLM read (a prefix once for all its continuations), and tokens
+    that the PRM read."""
 
     @property
     def live(self) -> bool:

@@ -2,7 +2,7 @@
 
 If the process is killed at any moment, the folder is the old one or the new one. All runs are checked before a byte is
 written. A folder beside the merged one gets links to their artifacts, one plan and one record. Its database is built
-from them, which checks the columns of their tables. Then it replaces the old folder.
+from the artifacts, and this checks the columns of their tables. Then it replaces the old folder.
 """
 
 from collections.abc import Sequence

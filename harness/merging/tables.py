@@ -1,8 +1,8 @@
 """Tables from elsewhere: the check that they can be read with limited memory, and how two tables differ.
 
 A small Parquet file can hold a table that fits on no machine, and a damaged file can crash the program that reads it.
-So a process of its own reads them, and compares the footer with limits first. The columns are checked when the database
-is built from the tables, before the merged folder takes its place.
+So another process reads them, and first compares the footer with limits. The columns are checked when the database is
+built from the tables, before the merged folder takes its place.
 """
 
 import math

@@ -143,8 +143,8 @@ def _sorted(curve: Curve) -> tuple[OneCurve, OneCurve]:
 class CurveStatistic(Statistic):
     """A number of one or several curves over the same questions. Each curve has pass@1 as its first point.
 
-    `of` computes it from the mean costs and accuracies of each curve, both of shape (replicates, points), and returns
-    (replicates,). Its interval has percentiles of the bootstrap: the number is not smooth where a curve is flat.
+    `of` computes the quantity, of shape (replicates,), from the mean costs and accuracies of each curve, of shape
+    (replicates, points). Its interval has percentiles of the bootstrap: the number is not smooth where a curve is flat.
     """
 
     def __init__(self, question_ids: ArrayLike, of: Callable[[Sequence[Means]], Floats], *curves: Curve) -> None:

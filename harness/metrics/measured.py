@@ -180,7 +180,7 @@ class _CorrectedSum(Statistic):
         self._noise = self._resampled_errors.std(axis=0) * np.sqrt(questions / max(questions - 1, 1))
 
     def values(self, weights: Floats) -> Floats:
-        """Compute the corrected sum under each row of `weights`. It can be below 0, as a test of two cells needs."""
+        """Compute the corrected sum under each row of `weights`. It can be below 0, for tests of two cells."""
         return intervals.without_noise(self._errors(weights), self._noise)
 
     def value(self) -> float:

@@ -46,8 +46,8 @@ class Chain:
     def blocks(self, count: int, llm: PlannedPlugin[LLM] | None = None) -> list[range]:
         """Return the indices of follow-ups, or of trajectories of an LLM, in groups of the size of a shard.
 
-        If the grid has no number, the LLM decides, except for the first block: its trajectories are measured, and a PRM
-        may have to score no others.
+        Without a number in the grid, the LLM decides. The first block is an exception: its trajectories are measured,
+        and are often the only ones that a PRM must score.
         """
         first = size = self.grid.shards.block
         if llm is not None and self.grid.shards.trajectories is None:

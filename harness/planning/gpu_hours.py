@@ -37,13 +37,13 @@ class Lengths:
 
     @classmethod
     def of(cls, llm: parameters.PluginReference, longest: int) -> "Lengths":
-        """Return the lengths of an LLM. Its name or its checkpoint's name shows if it is a reasoning model."""
+        """Return the lengths of an LLM. The name of the LLM or of its checkpoint shows if it is a reasoning model."""
         names = f"{llm.name} {checkpoint_of('llm', llm)}".replace("_", "-")
         return cls(longest, _REASONING_STEP_TOKENS if _REASONING.search(names) else _STEP_TOKENS)
 
     @property
     def whole(self) -> float:
-        """Tokens of a whole solution. A follow-up, and a prefix that is scored, have half of them on average."""
+        """Tokens of a whole solution. A follow-up or a scored prefix has half as many on average."""
         return _SHARE_OF_LONGEST * self.longest
 
     def prefixes(self, most: int | None = None) -> int:

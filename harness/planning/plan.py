@@ -159,8 +159,8 @@ class Plan:
     def part(self, cells: Collection[PlannedCell]) -> Self:
         """Return the part that computes some of the cells; the plan itself for all of them.
 
-        It has all jobs that the cells need. It also has jobs that no cell needs, such as curves, if they read nothing
-        else.
+        It has all jobs that the cells need. The part also has jobs that no cell needs, such as curves, if all their
+        inputs are in it.
         """
         if len(cells) == len(self.cells):
             return self

@@ -200,7 +200,7 @@ class ResolvedGrid:
 def resolve(grid: GridSpec, stand_ins: bool = False) -> ResolvedGrid:
     """Build the plugins and read the questions of a grid.
 
-    With `stand_ins`, it does without models and data that are not on this machine.
+    With `stand_ins`, models and data may be missing on this machine.
 
     Raises a PluginError, a DataError or a GridError if a plugin or a data set is not available, or a question is used
     both to calibrate and to test.

@@ -1,8 +1,8 @@
 """The plan of a run, saved in its folder, so that the folder can be read without the plugins and the data of the grid.
 
 The file is JSON, and nothing in it is executed. A plan can have hundreds of thousands of shards. Therefore common parts
-of the shards of a job are written once, inputs are positions in the plan, and successive positions are written as the
-first one and their number.
+of the shards of a job are written once, and inputs are positions in the plan. Of successive positions, only the first
+and the number are written.
 """
 
 import json

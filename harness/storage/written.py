@@ -93,7 +93,7 @@ def replace_folder(fresh: Path, target: Path) -> None:
 
 
 def _exchanged(folder: Path, other_folder: Path) -> bool:
-    """Exchange two folders in one step, so that a process that is killed leaves one of them. Return whether it worked.
+    """Exchange two folders in one step, so that none is lost if the process is killed. Return whether it worked.
 
     The exchange works only on Linux, and not on every file system.
     """

@@ -29,9 +29,9 @@ class HeadCalibrator(Calibrator):
     A head that learns from few questions, or from states without information, is worse than the success rate of all
     prefixes. So each prediction is a mean of two: the head's, and a Beta distribution that reads only the logit and
     equals this rate if the logit is not informative. The calibration questions decide the share of the head: a head and
-    a Beta distribution are fitted to each half of them, and the share has the lowest squared error on the other half.
-    This makes a fit take about twice as long. The reward at level 0.5, the point estimate, is the mean of the
-    distribution. The median would be below the success rate where most prefixes are hopeless.
+    a Beta distribution are fitted to each half of the questions, and the share with the lowest squared error on the
+    other half is used. This makes a fit take about twice as long. The reward at level 0.5, the point estimate, is the
+    mean of the distribution. The median would be below the success rate where most prefixes are hopeless.
 
     Attributes
     ----------

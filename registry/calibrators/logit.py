@@ -28,7 +28,7 @@ def fit_logistic(
     r"""Maximise the likelihood of k successes of n with success probability sigmoid(inputs . weights).
 
     scikit-learn's LogisticRegression is not used: its penalty pulls towards 0, it refuses outcomes that are all equal,
-    and it ends about 1e-10 away.
+    and its result is about 1e-10 off.
 
     The loss is the negative log-likelihood in nats plus `penalty` times the squared distance of the weights from
     `centre`, where the search begins. The second term decides where the likelihood has no single maximum, for instance

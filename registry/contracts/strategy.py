@@ -146,9 +146,9 @@ class PoolStrategy(Strategy):
     def needed(self, pool: Pool, drawn: Ints, allowance: Allowance) -> Ints:
         """Return how many trajectories each new question needs before the strategy decides again.
 
-        It is called before the first trajectory of new questions is drawn, and again when they have this number. By
-        default, it is the number of samples of ``answer``, rounded up. This is right for a strategy that decides before
-        the first trajectory. Override it if the strategy looks at trajectories before it draws more.
+        It is called before the first trajectory of new questions is drawn, and again when they have as many as it
+        returned. By default, it is the number of samples of ``answer``, rounded up. This is right for a strategy that
+        decides before the first trajectory. Override it if the strategy looks at trajectories before it draws more.
 
         Parameters
         ----------

@@ -161,8 +161,8 @@ def _chains(rows: Sequence[_Row], follow_ups: int) -> list[FollowedUp]:
     """Return the trajectories of one question. A trajectory ends with a prefix that no other prefix continues.
 
     Trajectories that share a prefix get the prefix's rows in turn. If the prefix has one row per trajectory, each
-    trajectory gets its own counts. A trajectory can also be the beginning of another one: then rows remain, and the
-    longest remaining prefixes are its ends.
+    trajectory gets its own counts. A trajectory can also be the beginning of another one. Then rows remain, and the
+    longest of them are ends of trajectories.
     """
     by_steps: dict[tuple[str, ...], list[_Row]] = defaultdict(list)
     for row in rows:

@@ -1,4 +1,4 @@
-"""One notation of LaTeX for answers, which keyboards, Unicode and habits write in many ways.
+"""One notation for answers, which people write in many ways, with LaTeX, Unicode or a plain keyboard.
 
 The file `tables.toml` has the patterns and the words.
 """

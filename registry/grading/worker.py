@@ -1,7 +1,7 @@
 """The program that compares mathematics. It reads requests as JSON lines on stdin, and writes one word each to stdout.
 
 ``prmcal.registry.grading.processes`` runs it as a file. The process that reads the requests does not evaluate them. It
-forks a process that does, and replaces the fork when it exceeds its limits. The words are:
+forks a process that compares, and replaces the fork when it exceeds its limits. The words are:
 
 - ``equal`` and ``different``;
 - ``over``: the comparison exceeded its limit on processor time or memory;

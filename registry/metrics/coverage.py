@@ -113,8 +113,8 @@ class Coverage(Metric):
     of one question are not. The ``conformal`` calibrator guarantees 1 - beta for this probability.
 
     The distribution of p is estimated in up to 20 bins of equal mass by reward. Each prefix contributes its posterior
-    probability of p >= r and a correction, which is 0 on average: the effect of the weight of its k on the estimate.
-    With the correction, the interval includes to first order the error of the estimated distributions.
+    probability of p >= r and a correction, which is 0 on average. The correction is the effect of the weight of its k
+    on the estimate. With the correction, the interval includes to first order the error of the estimated distributions.
     Where p is known, nothing is estimated: a prefix with a final answer has p = k/n, and every p is at least a reward
     of 0.
 

@@ -30,7 +30,7 @@ class Brier(Metric):
 class CorrectedBrier(Metric):
     """The Brier score without the noise of the follow-ups: the mean of (r - y)^2 - y(1 - y)/(n - 1).
 
-    Its expectation is the mean of (r - p)^2, so the value of a perfect predictor can be below 0. If y is 0 or 1, as for
+    Its expectation is the mean of (r - p)^2, so a perfect predictor can have a value below 0. If y is 0 or 1, as for
     every prefix with its final answer, nothing is subtracted. It is not defined if a row has only one follow-up: then
     the noise cannot be estimated.
     """

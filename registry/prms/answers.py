@@ -53,7 +53,7 @@ class ShepherdPRM(TransformersPRM):
     markers: Literal["every", "last", "every, blank lines", "turns"] = "every"
     """A tag behind every step, as in the model's training, or one tag behind the prefix, with blank lines between its
     steps, as in the fine-tuning of Park et al. (2025). Their code ranks with a tag behind every step and blank lines
-    between steps. Or the turns of a chat in place of tags, as in RLHFlow's PRMs."""
+    between steps. With ``turns``: the turns of a chat in place of tags, as in RLHFlow's PRMs."""
     marker: FromClass[str] = from_class(" ки")
     """The tag, with the space that separates it from the step. The turns of a chat have no tag."""
 

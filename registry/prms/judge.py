@@ -56,10 +56,11 @@ class JudgePRM(TransformersPRM):
     If the chat template begins a thought (``<think>``), it is ended before the answer is read.
 
     **A server** is any of OpenAI's interface with log-probabilities. A server names only the most likely tokens. An
-    answer that is not among these tokens has at most the probability of the last one, and at most 1 minus their sum.
-    The lower of the two is assumed. The server counts the tokens. A prefix that is too long for the server, or has more
-    than `max_tokens`, is flagged. Some servers, such as Ollama, cut long texts silently. Set `max_tokens` below the
-    context of these. Calibrators that read hidden states or fine-tune the PRM need a checkpoint.
+    answer that is not among these tokens has at most the probability of the last one, and at most 1 minus the sum of
+    all their probabilities. The lower of the two is assumed. The server counts the tokens. A prefix that is too long
+    for the server, or has more than `max_tokens`, is flagged. Some servers, such as Ollama, cut long texts silently.
+    Set `max_tokens` below the context of these. Calibrators that read hidden states or fine-tune the PRM need a
+    checkpoint.
 
     A subclass sets the class attributes `checkpoint`, `template`, `right`, `wrong`, `chat` or `max_tokens`, or
     overrides `prefix_text`.

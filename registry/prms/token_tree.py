@@ -223,7 +223,7 @@ def batch_by_size(sizes: Sequence[int], batch_tokens: int, least_share: float = 
 
 
 def whole_sequences(sequences: Sequence[tuple[int, ...]]) -> Mapping[tuple[int, ...], tuple[int, ...]]:
-    """Map each sequence to one that begins with it and that no other one continues. One pass computes both."""
+    """Map each sequence to a longest sequence that begins with it. One pass computes both."""
     ordered = sorted(set(sequences), reverse=True)
     longest = {ordered[0]: ordered[0]}
     # In this order, sequences that begin with another one come right before it.

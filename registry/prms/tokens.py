@@ -97,7 +97,7 @@ class TokenPRM(PRM):
         return log_odds
 
     def prefix_ids(self, question: str, steps: Sequence[str]) -> tuple[int, ...] | None:
-        """Return the token ids of a prefix, which is read at the last one; None if they are more than `max_tokens`."""
+        """Return the token ids of a prefix, read at the last one; None if there are more than `max_tokens`."""
         ids = tuple(self.tokenize_prefix(question, self.read_steps(steps)))
         if not ids:
             raise FaultyPluginError(

@@ -72,8 +72,8 @@ class TransformersPRM(TokenPRM):
     """Type of the trunk: ``auto`` (as saved; ``float32`` on a CPU), ``float32``, ``bfloat16`` or ``float16``. The head
     is float32."""
     device: SpreadableDevice = "auto"
-    """``auto`` (the GPU if there is one), ``cpu``, ``cuda``, ``cuda:N`` or ``balanced``. The last one spreads the
-    layers evenly over all GPUs, for models that do not fit on one GPU."""
+    """``auto`` (the GPU if there is one), ``cpu``, ``cuda``, ``cuda:N`` or ``balanced``. With the last value, the
+    layers are spread evenly over all GPUs, for models that do not fit on one GPU."""
     batch_tokens: Count = 4096
     """The approximate number of tokens in a forward pass."""
     tree_tokens: Count = 512

@@ -1,6 +1,7 @@
 """The fields of a file by their roles, found by their names and by the kinds of their values.
 
-If two fields can have the same role, or none has it, an error shows fields with their first values, and the option.
+If two fields can have the same role, or none can, an error shows fields with their first values, and the option that
+decides.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

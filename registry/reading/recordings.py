@@ -133,7 +133,7 @@ def _read_recording(
 
 
 def _completion(solution: Solution, correct_from: float | None) -> Completion:
-    """Return a solution as a completion. The text of one without a text is its name: its number and its place."""
+    """Return a solution as a completion. If it has no text, its number and its place are its text."""
     text, steps = solution.get("text"), solution.get("steps")
     name = f"solution {solution.get('number', 1)} of {solution.get('place')}"
     answer, scores = solution.get("answer"), solution.get("score")

@@ -56,15 +56,15 @@ def aggregated(step_scores: Floats, scores: Floats, aggregate: Aggregate) -> Flo
     - mean: (r_1 + ... + r_T) / T;
     - sum-logit: the reward with the log-odds l_1 + ... + l_T.
 
-    The bare question (t = 0) does not count. With one step, all are equal. The right one depends on the meaning of the
-    scores (Zhang et al., 2025, arXiv:2501.07301, table 13): the product suits probabilities that a step is correct. If
-    a reward is a success probability, it already contains the later steps, so the last one is right. Product and
+    The bare question (t = 0) does not count. With one step, all ways are equal. The right one depends on the meaning of
+    the scores (Zhang et al., 2025, arXiv:2501.07301, table 13): the product suits probabilities that a step is correct.
+    If a reward is a success probability, it already contains the later steps, so the last one is right. Product and
     sum-logit depend on the number of steps.
 
     `step_scores`, of shape (..., T + 1), are log-odds after t steps, with NaN after the last step of a trajectory.
     `scores`, of shape (...), are for the whole trajectory. A trajectory that is too long for the PRM is NaN, even if
-    its first steps are not. The result has their shape, is in log-odds, and is NaN where they are. A trajectory without
-    steps has its score.
+    its first steps are not. The result is in log-odds. It has the shape of the scores, and is NaN where they are NaN. A
+    trajectory without steps has its score.
     """
     if aggregate == "last":
         return scores

@@ -1,8 +1,8 @@
 """The exact expected accuracy of best-of-n and pass@n, for a pool of M graded samples per question.
 
-n samples are drawn from the pool without replacement, and the one with the best score is kept. It has rank j (0 is the
-best of the pool) with probability C(M-1-j, n-1) / C(M, n), so no random numbers are needed. Samples with equal scores
-are equally likely to be kept.
+n samples are drawn from the pool without replacement, and the one with the best score is kept. The best of n has rank j
+(0 is the best of the pool) with probability C(M-1-j, n-1) / C(M, n), so no random numbers are needed. Samples with
+equal scores are equally likely to be kept.
 """
 
 from abc import abstractmethod

@@ -40,9 +40,9 @@ class LearnedStopping(SequentialRule):
     nothing.
 
     So many coefficients would flatter themselves on few questions. Therefore the decisions of the later draws, on which
-    D_t builds, come from a fit to the other four fifths of the questions, and the coefficients of t are drawn towards
-    the coefficients of t + 1 with the weight of two questions, the last ones towards 0. No more samples are drawn than
-    a calibration question has trajectories, since nothing is known beyond. Without answers there is no vote.
+    D_t builds, come from a fit to the other four fifths of the questions. The coefficients of t are drawn towards those
+    of t + 1 with the weight of two questions, and the last coefficients towards 0. No more samples are drawn than a
+    calibration question has trajectories, since nothing is known beyond. Without answers there is no vote.
     """
 
     citation = "Longstaff and Schwartz (2001), Review of Financial Studies 14"

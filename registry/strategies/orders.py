@@ -5,8 +5,9 @@ All strategies that draw one trajectory after another share the orders.
 A sequential strategy decides from the drawn trajectories whether to draw one more. Its expectation over all orders of
 the pool has no closed form in general. It is estimated by the mean over at least 256 orders, in at least 4 blocks. A
 block is a Latin square: every trajectory is once the first, once the second, and so on. So the first draw, and with it
-pass@1, has no error at all, nor have sums over single trajectories at any draw. Such orders leave less error than the
-same number of independent orders. Blocks are independent of each other, so the error is measured from their means.
+pass@1, has no error at all. At any draw, sums over single trajectories have none either. Such orders leave less error
+than the same number of independent orders. Blocks are independent of each other, so the error is measured from their
+means.
 
 Answers are equal if their texts are equal. A trajectory without an answer does not vote. Answers with the same number
 of votes are equally likely to win.

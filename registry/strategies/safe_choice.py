@@ -98,7 +98,7 @@ class Candidates:
         return max(-1.0, float(gains.mean()) - half), min(1.0, float(gains.mean()) + half)
 
     def safe(self, delta: float, loss: float) -> list[int]:
-        """Return the variants that keep the promise, the cheapest first. One sample is always among them.
+        """Return the variants that keep the promise, the cheapest first. The variants always include one sample.
 
         A variant passes if two t values exceed a bound: against one sample, and against each fixed n of equal cost with
         the allowed loss. If no variant gained, the best of all would exceed this bound with probability `delta`.
@@ -149,7 +149,7 @@ class Rule:
     """A variant of a rule: a rule with its parameters."""
 
     text: str
-    """Its name with the argument that decides its budget."""
+    """The name of the rule, with the argument that decides its budget."""
     strategy: PoolStrategy
     allowance: Allowance
 
@@ -164,7 +164,7 @@ class SafeChoice(PoolStrategy):
     n of equal cost. If no rule passes, one sample is drawn, which keeps the promise. The promise holds for any LLM and
     PRM if new questions come from the same source as the calibration questions. The promise does not hold for more
     samples than the calibration questions have trajectories. The proof is for many questions only, by the central limit
-    theorem. With 50 to 500 questions, how often it is broken was measured: see ``python -m
+    theorem. How often it is broken with 50 to 500 questions was measured: see ``python -m
     benchmarks.statistics.safe_choice``. Of the passing variants that are hardly less accurate than the best, the
     cheapest is used.
     """

@@ -36,8 +36,8 @@ def adaptive_samples(probability: ArrayLike, target: ArrayLike, maximum: int) ->
 def expansions_needed(rewards: ArrayLike, target: float, maximum: int) -> int:
     """Return M_IAS = min(ceil(N_IAS(r_min, C) / K), M_max), the continuations of each of K prefixes (section 4.1).
 
-    The rewards, of shape (K,), are calibrated; K is at least 1. With a NaN (too long for the PRM), the result is M_max,
-    which is at least 1. C is in (0, 1).
+    The rewards, of shape (K,), are calibrated; K is at least 1. For NaN, the reward of a prefix that is too long, the
+    result is M_max, which is at least 1. C is in (0, 1).
     """
     chances = np.asarray(rewards, dtype=np.float64)
     samples_of_each = samples_needed(chances.min(), target) / chances.size

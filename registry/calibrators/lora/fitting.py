@@ -177,7 +177,7 @@ def collate(
     """Build the inputs of one forward pass of the PRM, over the sequences whose indices are in `trees`.
 
     The inputs are the trees, and `leaves` of shape (trees, slots): one slot for each sequence. Also return the index of
-    each sequence, of shape (sequences,), and which slots hold one, of shape (trees, slots).
+    each sequence, of shape (sequences,), and which slots have a sequence, of shape (trees, slots).
     """
     weights = next(prm.modules[0].parameters())
     built = [build_token_tree([sequences[index] for index in tree]) for tree in trees]
