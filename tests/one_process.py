@@ -9,7 +9,6 @@ from typing import Any
 
 from prmcal.harness.execution.ending import RunSummary
 from prmcal.harness.execution.events import Event
-from prmcal.harness.execution.local import after_outcome
 from prmcal.harness.execution.run import run_grid
 from prmcal.harness.execution.schedule import Schedule
 from prmcal.harness.execution.worker import run_shard
@@ -31,7 +30,7 @@ class OneProcess:
 
     def run(self, schedule: Schedule) -> Generator[Event]:
         while (shard := schedule.take()) is not None:
-            yield from after_outcome(schedule, run_shard(shard, self.context))
+            yield from schedule.report(run_shard(shard, self.context))
 
 
 def run_here(grid: Path | GridSpec, out: Path, *plugins: Path, **options: Any) -> RunSummary:

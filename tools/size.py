@@ -3,7 +3,8 @@
 Lines are those of the Python files that git tracks, with empty ones and comments. The product is registry, harness, db,
 dashboard and src. Words are those of README.md, CONTRIBUTING.md and the pages in docs, as ``wc -w`` counts, without
 the parts that are written from the code. Names are those that product, tools and benchmarks bind: variables,
-attributes, parameters, functions and classes. With ``--check`` the exit code is 1 if a figure exceeds its limit.
+attributes, parameters, functions and classes. `walk` counts what is read to follow a run. With ``--check`` the exit
+code is 1 if a figure exceeds its limit.
 """
 
 from __future__ import annotations
@@ -27,12 +28,20 @@ LIMITS = {
     "lines of benchmarks": 5_000,
     "words of documents": 30_000,
     "commands": 24,
+    "functions read to follow a run": 20,
+    "files of these functions": 12,
+    "returns to them from other files": 10,
 }
 """The largest value that each figure may have."""
 _VAGUE = {*["each", "found", "own", "known", "given", "asked", "kept", "told", "wanted", "thing", "item", "result"]}
 """Names that do not say what they hold."""
 MOST_VAGUE = 0.005
 """The largest share of the bound names that may be such."""
+_RUN = ("harness/execution", "harness/planning", "harness/jobs", "harness/storage/store.py", "db/writer.py")
+_STEPS = {
+    *["planner.build_plan", "Schedule.take", "__init__.compute", "Store.write", "Schedule.finish", "Transaction.load"]
+}
+"""The steps of a run: plan the grid, hand out a shard, compute it, store it, finish it, and load it for readers."""
 
 
 def tracked(root: Path, *folders: str) -> list[Path]:
@@ -45,8 +54,8 @@ def tracked(root: Path, *folders: str) -> list[Path]:
 
 def lines(root: Path, *folders: str) -> int:
     """Count the lines of the Python files in some folders."""
-    paths = [path for path in tracked(root, *folders) if path.suffix == ".py"]
-    return sum(len((root / path).read_text(encoding="utf-8").splitlines()) for path in paths)
+    paths = (root / path for path in tracked(root, *folders) if path.suffix == ".py")
+    return sum(len(path.read_text(encoding="utf-8").splitlines()) for path in paths)
 
 
 def words(root: Path) -> int:
@@ -69,21 +78,61 @@ def bound_names(root: Path, *folders: str) -> Iterator[str]:
                 yield node.name
             elif isinstance(node, ast.arg):
                 yield node.arg
-            elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-                yield node.id
-            elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
-                yield node.attr
+            elif isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Store):
+                yield node.id if isinstance(node, ast.Name) else node.attr
+
+
+def walk(root: Path) -> tuple[int, int, int]:
+    """Follow a run from its command, `run` of harness/cli/run.py. Return the numbers of functions, files and returns.
+
+    A function is entered where it is first named, if it is one of the steps of a run or leads to one. The others are
+    taken from their names. A return is a way back from another file to a function that has more lines. A method is of
+    the class whose name ends with the word before its dot, as in ``schedule.take``.
+    """
+    functions: dict[str, tuple[Path, ast.FunctionDef]] = {}
+    called: dict[str, list[str]] = {}  # The functions by the word that calls them.
+    for path in tracked(root, "harness/cli/run.py", *_RUN):
+        for scope in ast.walk(ast.parse((root / path).read_text(encoding="utf-8"))):
+            title = getattr(scope, "name", path.stem)
+            for function in scope.body if isinstance(scope, ast.Module | ast.ClassDef) else ():
+                if isinstance(function, ast.FunctionDef):
+                    name = f"{title}.{function.name}"
+                    functions[name] = path, function
+                    called.setdefault(title if function.name == "__init__" else function.name, []).append(name)
+    lines: dict[str, dict[str, int]] = {name: {} for name in functions}  # Where each one names others first.
+    for name, (_, function) in functions.items():
+        for node in (node for node in ast.walk(function) if isinstance(node, ast.Name | ast.Attribute)):
+            *holders, word = ast.unparse(node).replace("self.", f"{name.partition('.')[0]}.").split(".")[-2:]
+            for callee in called.get(word, ()):
+                title = callee.partition(".")[0]
+                if title.lower().endswith(holders[0].lower()) if holders else word == title or title.islower():
+                    lines[name][callee] = min(node.lineno, lines[name].get(callee, node.lineno))
+    leading = set(_STEPS)
+    while more := {name for name in functions if leading & lines[name].keys()} - leading:
+        leading |= more
+    entered, returns = {"run.run": functions["run.run"][0]}, 0
+
+    def enter(name: str) -> None:
+        nonlocal returns
+        for callee in sorted(leading & lines[name].keys(), key=lines[name].__getitem__):
+            if callee not in entered:
+                entered[callee] = functions[callee][0]
+                enter(callee)
+                last_line = functions[name][1].end_lineno or 0
+                returns += entered[callee] != entered[name] and lines[name][callee] < last_line
+
+    enter("run.run")
+    return len(entered), len({*entered.values()}), returns
 
 
 def figures(root: Path) -> dict[str, int]:
     """Return the figures of a checkout, by their titles."""
     return {
         "lines of the product": lines(root, *PRODUCT),
-        "lines of tests": lines(root, "tests"),
-        "lines of tools": lines(root, "tools"),
-        "lines of benchmarks": lines(root, "benchmarks"),
+        **{f"lines of {folder}": lines(root, folder) for folder in ("tests", "tools", "benchmarks")},
         "words of documents": words(root),
         "commands": commands(root),
+        **dict(zip(list(LIMITS)[-3:], walk(root), strict=True)),
     }
 
 

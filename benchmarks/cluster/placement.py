@@ -15,7 +15,7 @@ from heapq import heappop, heappush
 from pathlib import Path
 
 from prmcal.harness.execution.events import ShardOutcome
-from prmcal.harness.execution.machine import Slot, Worker, hand_out, next_start, slots_of_machine
+from prmcal.harness.execution.machine import Slot, Worker, next_start, slots_of_machine
 from prmcal.harness.execution.schedule import Schedule
 from prmcal.harness.jobs.job import Shard
 from prmcal.harness.jobs.parameters import Parameters
@@ -61,7 +61,7 @@ def simulated(
     now = 0.0
 
     def give(idle: Collection[Worker]) -> None:
-        for worker, shard in hand_out(schedule, idle):
+        for worker, shard in schedule.hand_out(idle):
             loads = shard.resource not in ("", worker.loaded)
             stint = Stint(shard, worker.seat.gpus, now, now + seconds(shard) + loading * loads)
             worker.shard, worker.loaded = shard, shard.resource or worker.loaded
@@ -70,7 +70,7 @@ def simulated(
 
     while not schedule.finished:
         give(workers)
-        while (start := next_start(schedule, slots, workers)) is not None:
+        while (start := next_start(schedule.ready(), slots, workers)) is not None:
             seat, ended = start
             new = Worker(seat=seat, name=f"worker {seat.slots[0].number + 1}")
             workers = [*(worker for worker in workers if worker not in ended), new]

@@ -20,8 +20,8 @@ from prmcal.db.run_folder import workers_folder
 from prmcal.errors import ClusterError, DataError
 from prmcal.harness.cluster.nodes import Census, ClusterSettings, cause_of, connected, on_node, slots_of
 from prmcal.harness.execution.events import Event, Notice, ShardOutcome
-from prmcal.harness.execution.local import WorkerDiedError, WorkerProcess, after_outcome
-from prmcal.harness.execution.machine import Slot, Worker, hand_out, next_start, too_large
+from prmcal.harness.execution.local import WorkerDiedError, WorkerProcess
+from prmcal.harness.execution.machine import Slot, Worker, next_start, too_large
 from prmcal.harness.execution.schedule import Schedule
 from prmcal.harness.jobs.job import Shard
 from prmcal.harness.jobs.parameters import Parameters
@@ -226,7 +226,7 @@ class RayExecutor:
 
     def _start_workers(self, settings: Any, schedule: Schedule) -> None:
         slots = [slot for slot in self._slots() if not self._census.rests(slot.node)]
-        while (start := next_start(schedule, slots, self._workers, self._settings.workers)) is not None:
+        while (start := next_start(schedule.ready(), slots, self._workers, self._settings.workers)) is not None:
             seat, ended = start
             for ended_worker in ended:
                 self._end(ended_worker, schedule)
@@ -240,7 +240,7 @@ class RayExecutor:
             self._workers.append(worker)
 
     def _hand_out(self, schedule: Schedule) -> None:
-        for worker, shard in hand_out(schedule, self._workers):
+        for worker, shard in schedule.hand_out(self._workers):
             worker.answer = worker.actor.compute.remote(shard)
 
     def _ready_answers(self, answers: Sequence[Any]) -> list[Any]:
@@ -280,7 +280,7 @@ class RayExecutor:
             schedule.put_back(shard.ref)
             return self._cannot_start(worker, answer)
         self._census.started(worker.node)
-        return after_outcome(schedule, answer, worker.name)
+        return schedule.report(answer, worker.name)
 
     def _lose(self, worker: _Worker, reason: str, schedule: Schedule) -> list[ShardOutcome | Notice]:
         """End a worker whose actor failed or is gone. If its node is gone too, Ray reports this later."""
@@ -289,7 +289,7 @@ class RayExecutor:
         if worker.shard is None:
             return [] if worker.ready else self._cannot_start(worker, reason)
         self._lost.append((worker.node, worker.shard.ref))
-        return after_outcome(schedule, ShardOutcome.of_death(worker.shard.ref, reason), worker.name)
+        return schedule.report(ShardOutcome.of_death(worker.shard.ref, reason), worker.name)
 
     def _cannot_start(self, worker: _Worker, reason: str) -> list[ShardOutcome | Notice]:
         return list(self._census.failed_start(worker.node, self._name_of(worker), reason))

@@ -1,4 +1,4 @@
-"""The executor on this machine, the contract of all executors, and the outcomes of failed shards and models.
+"""The executor on this machine, and the contract of all executors.
 
 The processes of the executor end with all that their plugins start.
 """
@@ -183,16 +183,16 @@ class LocalExecutor:
             shutil.rmtree(workers_folder(self.directory), ignore_errors=True)
 
     def _hand_out(self, schedule: Schedule) -> None:
-        for worker, shard in machine.hand_out(schedule, self._running):
+        for worker, shard in schedule.hand_out(self._running):
             self._send(worker, shard, schedule)
         for _ in self._slots:
-            start = machine.next_start(schedule, self._slots, self._running)
+            start = machine.next_start(schedule.ready(), self._slots, self._running)
             if start is None:
                 return
             seat, ended = start
             for idle_worker in ended:
                 self._end(idle_worker, schedule)
-            for worker, shard in machine.hand_out(schedule, [self._start(seat, schedule)]):
+            for worker, shard in schedule.hand_out([self._start(seat, schedule)]):
                 self._send(worker, shard, schedule)
 
     def _start(self, seat: machine.Seat, schedule: Schedule) -> _Worker:
@@ -225,7 +225,7 @@ class LocalExecutor:
             self._end(worker, schedule)
             lines = worker.process.last_lines()
             if worker.process.started:
-                return after_outcome(schedule, ShardOutcome.of_death(shard.ref, str(death), lines), worker.name)
+                return schedule.report(ShardOutcome.of_death(shard.ref, str(death), lines), worker.name)
             # The shard is not at fault, but a worker that fails several times in a row never starts.
             self._failed_starts += 1
             if self._failed_starts >= MOST_TRIES:
@@ -240,7 +240,7 @@ class LocalExecutor:
         worker.shard = schedule.workers[worker.name] = None
         if worker.process.spent:
             self._end(worker, schedule)
-        return after_outcome(schedule, message, worker.name)
+        return schedule.report(message, worker.name)
 
     def _end(self, worker: _Worker, schedule: Schedule) -> None:
         worker.process.end()
@@ -258,23 +258,6 @@ class Executor(Protocol):
     def run(self, schedule: Schedule) -> Generator[Event]:
         """Yield the outcome of every shard, in any order, and None from time to time while waiting.
 
-        They include outcomes of shards that depend on a failed shard, from ``schedule.finish``. Notices may come
+        They include outcomes of shards that depend on a failed shard, from ``schedule.report``. Notices may come
         between them. All workers end when the generator is closed.
         """
-
-
-def after_outcome(schedule: Schedule, outcome: ShardOutcome, worker: str = "") -> list[ShardOutcome | Notice]:
-    """Finish a shard, or put it back if its model or its worker broke, up to three tries.
-
-    Returns the outcomes and notices to be reported.
-    """
-    ref, failure = outcome.ref, outcome.failure
-    if schedule.tries_again(outcome):
-        assert failure is not None
-        where, tries = f" on {worker}" if worker else "", f"try {schedule.deaths[ref]} of {MOST_TRIES}"
-        line = f"{ref.kind}/{ref.key} failed{where} ({tries}). It is tried again."
-        return [Notice(line, (failure.reason, *outcome.log))]
-    outcomes = list[ShardOutcome | Notice](schedule.finish(outcome))
-    if failure is not None and schedule.is_trial(ref):
-        outcomes.append(Notice(failure.reason, urgent=True))
-    return outcomes

@@ -9,7 +9,7 @@ import os
 import platform
 import shutil
 import subprocess
-from collections.abc import Collection, Container, Iterator, Sequence
+from collections.abc import Collection, Container, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import metadata
@@ -18,7 +18,6 @@ from typing import Any, TypeVar
 
 from prmcal import __version__
 from prmcal.harness.execution.ending import Failure
-from prmcal.harness.execution.schedule import Schedule
 from prmcal.harness.jobs.job import Shard
 from prmcal.harness.jobs.parameters import ALL_GPUS, Parameters
 
@@ -158,29 +157,18 @@ class Worker:
 AnyWorker = TypeVar("AnyWorker", bound=Worker)
 
 
-def hand_out(schedule: Schedule, workers: Collection[AnyWorker]) -> Iterator[tuple[AnyWorker, Shard[Parameters]]]:
-    """Yield a shard for every worker that is idle and finds one."""
-    for worker in list(workers):
-        if worker.idle:
-            shard = schedule.take(worker.loaded, worker.seat.fits)
-            if shard is not None:
-                worker.shard, worker.loaded = shard, shard.resource or worker.loaded
-                schedule.workers[worker.name] = shard.ref
-                yield worker, shard
-
-
 def next_start(
-    schedule: Schedule, slots: Sequence[Slot], workers: Collection[AnyWorker], most: int | None = None
+    ready: Mapping[int, int], slots: Sequence[Slot], workers: Collection[AnyWorker], most: int | None = None
 ) -> tuple[Seat, Sequence[AnyWorker]] | None:
     """Return the seat of the next worker to be started, and the idle workers that end to make room for it.
 
-    Call it after `hand_out`, so that no idle worker finds a shard. Returns None if no worker is to be started.
+    Call it after shards were handed out, so that no idle worker finds one. Returns None if no worker is to be started.
 
-    The ready shards of the schedule decide which workers are needed. `slots` are all usable slots, the preferred ones
-    first, and `most` is the largest number of workers, by default as many as fit.
+    `ready` are the numbers of shards that are ready, by the GPUs that they need. `slots` are all usable slots, the
+    preferred ones first, and `most` is the largest number of workers, by default as many as fit.
     """
-    for needed, ready in schedule.ready().items():
-        if ready > sum(not worker.ready and worker.seat.fits(needed) for worker in workers):
+    for needed, shards in ready.items():
+        if shards > sum(not worker.ready and worker.seat.fits(needed) for worker in workers):
             start = _seat(needed, slots, workers, most)
             if start is not None:
                 return start

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
-from typing import TextIO
+from typing import Self, TextIO
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -73,7 +73,8 @@ class RunProgress:
     """The progress of a run: in its log, and as a bar with a line for each worker, or as a line every minute.
 
     The bar is for terminals. Earlier runs stay in the log. `plan` is the work of the run, and `done` are shards that
-    were finished before. The bar or the lines are written to `stream`, by default standard error.
+    were finished before. The bar or the lines are written to `stream`, by default standard error. After a block, the
+    terminal is cleared and the log is closed.
 
     Raises a StorageError if the log cannot be written.
     """
@@ -153,8 +154,12 @@ class RunProgress:
                 text = textwrap.shorten(line, _WIDTH_OF_LINES, placeholder=" ...")
                 print(text, file=self._stream, flush=True)
 
-    def close(self) -> None:
-        """Clear the terminal, and close the log."""
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, error: type[BaseException] | None, *_: object) -> None:
+        if error is not None:
+            self.write(f"The run was interrupted ({error.__name__}). Finished work is kept.")
         if self._live is not None:
             with suppress(OSError):  # A terminal that was closed cannot be cleared.
                 self._live.stop()

@@ -5,7 +5,8 @@ readers every few seconds, or less often if this takes long.
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,7 +16,7 @@ import yaml
 from prmcal.db.queries.curves import references
 from prmcal.db.tables import Base, Cell, DatasetRow, DescribedMetric, JobInput, JobRow, PluginRow, QuestionRow, RunRow
 from prmcal.db.text.formats import counted
-from prmcal.db.writer import Writer
+from prmcal.db.writer import Values, Writer
 from prmcal.errors import RunError
 from prmcal.harness.execution import ending
 from prmcal.harness.execution.comparisons import compared_cells
@@ -49,7 +50,7 @@ _CELL_TABLES = ("results", "question_results", "reliability_bins", "signed_error
 
 
 class Recorder:
-    """Write the state and the results of a run.
+    """Write the state and the results of a run, whose finished shards are `done` at the start.
 
     Attributes
     ----------
@@ -57,18 +58,29 @@ class Recorder:
         The finished shards.
     failures : dict of str to Failure
         Why shards failed, by their keys.
-    writer : Writer
+    ending : Ending or None
+        The signal that ended the run before its work was done.
     """
 
-    def __init__(self, folder: RunFolder, plan: Plan, store: Store, record: RunRecord) -> None:
+    def __init__(
+        self,
+        writer: Writer,
+        folder: RunFolder,
+        plan: Plan,
+        store: Store,
+        record: RunRecord,
+        done: Mapping[ArtifactRef, Manifest],
+    ) -> None:
+        self.writer = writer
         self.plan = plan
         self.store = store
         self.record = record
-        self.manifests: dict[ArtifactRef, Manifest] = {}
+        self.manifests = dict(done)
         self.failures: dict[str, ending.Failure] = {}
+        self.ending: ending.Ending | None = None
+        self._done = len(done)
         self._pace = Pace(SHARE_FOR_WRITING, SECONDS_BETWEEN_WRITES)
         self._folder = folder
-        self.writer = Writer(folder.database, folder.published, reads=store.directory)
         self._loaded_jobs: set[str] = set()
         self._loaded_cells: set[str] = set()
         self._unwritten: dict[str, Job[Parameters]] = {}
@@ -100,22 +112,56 @@ class Recorder:
             "database; their artifacts stay."
         )
 
-    def is_current(self, done: Mapping[ArtifactRef, Manifest]) -> bool:
+    def is_current(self) -> bool:
         """Return whether the database has all that a run would write: the plan is the last one, and finished."""
         return (
-            all(shard.ref in done for shard in self.plan.shards())
+            all(shard.ref in self.manifests for shard in self.plan.shards())
             and is_saved_plan(self._folder.directory, self.record.grid, self.plan)
             and self.writer.finished_cells() == {cell.cell_id: cell.job.key for cell in self.plan.cells}
             and self.writer.last_run_ended()
         )
 
-    def begin(self, done: Mapping[ArtifactRef, Manifest]) -> None:
-        """Write the plan. Load what is finished and not in the database, and delete what a new database would not have.
+    @contextmanager
+    def recording(self, failures: Mapping[str, ending.Failure], again: Collection[ArtifactRef] = ()) -> Iterator[None]:
+        """Write the plan and what is finished, run the block, and write the rest of the results.
 
-        A finished cell of an earlier form of the grid stays only if the same job measures the cell of its name now.
+        The block notes outcomes. If it raises an error or sets `ending`, the run is marked as interrupted, and the next
+        one continues from the artifacts. Else the cells are compared and the run is marked as ended.
+
+        `failures` say why shards failed in earlier runs, by their keys. They are noted again, except those of the
+        shards in `again`, which are tried again.
         """
-        self.manifests = dict(done)
-        self._missing = {job.key: {ref for ref in job.refs if ref not in done} for job in self.plan.jobs}
+        self._read_state()
+        self._write(begin=True)
+        for shard in self.plan.shards():
+            if shard.ref.key in failures and shard.ref not in again and shard.ref not in self.manifests:
+                blocked = any(ref.key in failures for refs in shard.inputs.values() for ref in refs)
+                self.note(ShardOutcome(shard.ref, failure=failures[shard.ref.key], blocked=blocked))
+        status, comparisons = "interrupted", None
+        try:
+            yield
+            if self.ending is None:
+                status = "failed" if self.failures else "done"
+        finally:
+            self._write(publish=False)
+            if status != "interrupted":
+                comparisons = self._comparisons()
+                if not self.record.finished_at:
+                    self.record = replace(self.record, finished_at=datetime.now(UTC).isoformat())
+                    self._folder.write_record(self.record)
+            with self.writer.transaction() as transaction:
+                if comparisons is not None:
+                    transaction.replace_comparisons(comparisons)
+                transaction.check_health()
+                transaction.record(self.run_rows(status))
+            self.writer.publish()
+
+    def _read_state(self) -> None:
+        """Find out which jobs and cells are finished, and which of them the database has.
+
+        A finished cell of an earlier form of the grid counts only if the same job measures the cell of its name now.
+        """
+        self._missing = {job.key: {ref for ref in job.refs if ref not in self.manifests} for job in self.plan.jobs}
         self._unwritten = {job.key: job for job in self.plan.jobs}
         finished = {key for key, missing in self._missing.items() if not missing}
         measured_by = self.writer.finished_cells()
@@ -125,7 +171,6 @@ class Recorder:
             for cell in self.plan.cells
             if cell.job.key in finished and measured_by.get(cell.cell_id) == cell.job.key
         }
-        self._write(begin=True)
 
     def note(self, outcome: ShardOutcome) -> None:
         """Note an outcome. Write all new results if the last time is long enough ago."""
@@ -145,46 +190,21 @@ class Recorder:
             with self._pace.work():
                 self._write()
 
-    def note_failures(self, failures: Mapping[str, ending.Failure], but: Collection[ArtifactRef] = ()) -> None:
-        """Note again why shards failed in earlier runs, by their keys. Shards in `but` are tried again."""
-        for shard in self.plan.shards():
-            if shard.ref.key in failures and shard.ref not in but and shard.ref not in self.manifests:
-                blocked = any(ref.key in failures for refs in shard.inputs.values() for ref in refs)
-                self.note(ShardOutcome(shard.ref, failure=failures[shard.ref.key], blocked=blocked))
-
-    def end(self) -> None:
-        """Write the remaining results, compare the cells, and mark the run as ended."""
-        self._write(publish=False)
+    def _comparisons(self) -> list[Mapping[str, Values]]:
+        """Compare the finished cells, except those of strategies that need the truth."""
         apart = set(references(self.writer.path))
         done = [cell for cell in self.plan.cells if self._status(cell.job) == "done" and cell.cell_id not in apart]
         better = {metric.name: metric.better for metric in self.plan.metrics}
-        comparisons = list(compared_cells(done, self.store, better))
-        if not self.record.finished_at:
-            self.record = replace(self.record, finished_at=datetime.now(UTC).isoformat())
-            self._folder.write_record(self.record)
-        with self.writer.transaction() as transaction:
-            transaction.replace_comparisons(comparisons)
-            transaction.check_health()
-            transaction.record(self.run_rows("failed" if self.failures else "done"))
-        self.writer.publish()
+        return list(compared_cells(done, self.store, better))
 
-    def abandon(self) -> None:
-        """Write the results so far and mark the run as interrupted. The next run continues from the artifacts."""
-        self._write(publish=False)
-        with self.writer.transaction() as transaction:
-            transaction.check_health()
-            transaction.record(self.run_rows("interrupted"))
-        self.writer.publish()
-
-    def summary(
-        self, part: Plan, computed: int, seconds: float, log: Path, ended_by: ending.Ending | None
-    ) -> ending.RunSummary:
-        """Return the summary of the run, which was asked for a part of the plan and computed some shards of it."""
+    def summary(self, part: Plan, seconds: float, log: Path) -> ending.RunSummary:
+        """Return the summary of the run, which was asked for a part of the plan."""
         failed = ending.failed_cells(part, self.failures)
         failures = self.failures.values()
         graders = {failure.reason: failure for failure in failures if failure.plugin.startswith("grader:")}
         beside = [graders[reason] for reason in graders.keys() - {failure.reason for failure in failed.values()}]
         done = len(self.manifests.keys() & {shard.ref for shard in part.shards()})
+        computed = len(self.manifests) - self._done
         return ending.RunSummary(
             computed=computed,
             reused=done - computed,
@@ -195,7 +215,7 @@ class Recorder:
             failures=(*ending.grouped(failed), *(ending.FailureGroup(failure, ()) for failure in beside)),
             seconds=seconds,
             log=log,
-            ending=ended_by,
+            ending=self.ending,
         )
 
     def _status(self, job: Job[Parameters]) -> str:

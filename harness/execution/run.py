@@ -1,7 +1,7 @@
 """Run a grid: lock the folder, plan, compute the missing shards, record the results. Or do a part of this again."""
 
 import secrets
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from datetime import UTC, datetime
 from itertools import chain
@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import TextIO
 
 from prmcal.db.run_folder import FAILURES_FILE, LOG_FILE, RECORD_FILE
+from prmcal.db.writer import Writer
 from prmcal.harness.execution.earlier import earlier_texts
-from prmcal.harness.execution.ending import Ending, EndWatch, RunSummary, read_failures
-from prmcal.harness.execution.events import Event, Notice, ShardOutcome
+from prmcal.harness.execution.ending import EndWatch, RunSummary, read_failures
+from prmcal.harness.execution.events import Notice
 from prmcal.harness.execution.local import Executor, LocalExecutor
 from prmcal.harness.execution.machine import run_environment
 from prmcal.harness.execution.progress import RunProgress
@@ -63,13 +64,13 @@ def run_grid(
         # The record comes first, so that a run that is killed at its beginning can be continued.
         if not (directory / RECORD_FILE).exists() and not folder.database.exists():
             folder.write_record(record)
-        recorder = Recorder(folder, plan, folder.store, record)
+        writer = Writer(folder.database, folder.published, reads=directory)
+        done = folder.store.manifests(shard.ref for shard in plan.shards())
+        recorder = Recorder(writer, folder, plan, folder.store, record, done)
         dropped = recorder.lost_cells(part, drop_cells)
         folder.store.remove_leftovers()
-        done = folder.store.manifests(shard.ref for shard in plan.shards())
-        if recorder.is_current(done):
-            recorder.manifests = dict(done)
-            return recorder.summary(part, 0, watch.seconds, log, None)
+        if recorder.is_current():
+            return recorder.summary(part, watch.seconds, log)
         write_plan(directory, record.grid, plan)
         folder.write_record(record)
         unfinished = [shard for shard in part.shards() if shard.ref not in done]
@@ -83,28 +84,27 @@ def run_grid(
         if dropped:
             line = f"Finished cells of an earlier form of the grid are deleted: {len(dropped):,}."
             progress.write(line, dropped)
-        with closing(progress), watch:
-            failures = read_failures(directory)
-            recorder.begin(done)
-            recorder.note_failures(failures, but={shard.ref for shard in part.shards()})
-            try:
+        with progress, watch:
+            with recorder.recording(read_failures(directory), again={shard.ref for shard in part.shards()}):
                 # The nodes of a cluster may have other packages, and reach other servers.
-                impossible = pair_problems(part, done)
                 models = plan_problems(grid, plan, schedule.untried) if here else ()
-                first = schedule.refused(chain(impossible, models))
-                ending = _compute(schedule, executor, watch, progress, recorder.note, first)
-            except BaseException as raised:
-                progress.write(f"The run was interrupted ({type(raised).__name__}). Finished work is kept.")
-                recorder.abandon()
-                raise
-            if ending is None:
-                recorder.end()
-            else:
-                progress.write(f"The run was ended by {ending}. Finished work is kept.")
-                recorder.abandon()
+                problems = chain(pair_problems(part, done), models)
+                with closing(executor.run(schedule)) as events:  # Closing it ends the workers.
+                    for event in chain(schedule.refused(problems), events):
+                        ending = watch.ending
+                        # A signal to all processes lets shards fail that have no fault.
+                        if isinstance(event, Notice):
+                            progress.note(event)
+                        elif event is not None and (ending is None or event.failure is None):
+                            progress.note(event)
+                            recorder.note(event)
+                        progress.update(schedule)
+                        if ending is not None:
+                            progress.write(f"The run was ended by {ending}. Finished work is kept.")
+                            recorder.ending = ending
+                            break
             progress.write(f"The run took {watch.seconds:,.1f} s.")
-    computed = len(recorder.manifests) - len(done)
-    return recorder.summary(part, computed, watch.seconds, log, ending)
+    return recorder.summary(part, watch.seconds, log)
 
 
 def _record(grid: GridSpec, plugin_files: Sequence[Path], workers: int, only: Only, executor: Executor) -> RunRecord:
@@ -116,32 +116,6 @@ def _record(grid: GridSpec, plugin_files: Sequence[Path], workers: int, only: On
     run_id, started_at = secrets.token_hex(6), datetime.now(UTC).isoformat(timespec="seconds")
     names_by_kind = {kind: list(names) for kind, names in only.items()}
     return RunRecord(data, files, run_id, started_at, workers, names_by_kind, environment)
-
-
-def _compute(
-    schedule: Schedule,
-    executor: Executor,
-    watch: EndWatch,
-    progress: RunProgress,
-    note: Callable[[ShardOutcome], None],
-    first: Iterable[Event] = (),
-) -> Ending | None:
-    """Compute the shards of a schedule. Return the signal that ended this early, if any.
-
-    `note` is called with each outcome after it was counted. The events in `first` come before all others.
-    """
-    with closing(executor.run(schedule)) as events:  # Closing it ends the workers.
-        for event in chain(first, events):
-            ending = watch.ending
-            # A signal to all processes lets shards fail that have no fault.
-            if isinstance(event, Notice) or (event is not None and (ending is None or event.failure is None)):
-                progress.note(event)
-                if isinstance(event, ShardOutcome):
-                    note(event)
-            progress.update(schedule)
-            if ending is not None:
-                return ending
-    return None
 
 
 def rebuild_database(directory: Path) -> int:
@@ -158,10 +132,10 @@ def rebuild_database(directory: Path) -> int:
         plan = existing_plan(folder)
         with fresh_folder(folder.database) as aside:
             fresh = RunFolder(aside)
-            recorder = Recorder(fresh, plan, folder.store, record)
-            recorder.begin(folder.store.manifests(shard.ref for shard in plan.shards()))
-            recorder.note_failures(read_failures(directory))
-            recorder.end()
+            writer = Writer(fresh.database, fresh.published, reads=directory)
+            done = folder.store.manifests(shard.ref for shard in plan.shards())
+            with Recorder(writer, fresh, plan, folder.store, record, done).recording(read_failures(directory)):
+                pass  # Nothing is computed.
             folder.database.with_name(folder.database.name + ".wal").unlink(missing_ok=True)
             records = [path for name in (FAILURES_FILE, RECORD_FILE) if (path := aside / name).exists()]
             for path in (*records, fresh.database, fresh.published):

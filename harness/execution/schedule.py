@@ -14,6 +14,7 @@ from heapq import heapify, heappop, heappush
 from prmcal.harness.execution.dependencies import Dependencies
 from prmcal.harness.execution.ending import Failure
 from prmcal.harness.execution.events import Notice, ShardOutcome
+from prmcal.harness.execution.machine import AnyWorker
 from prmcal.harness.jobs.job import Shard
 from prmcal.harness.jobs.parameters import Parameters
 from prmcal.harness.planning.plan import Plan
@@ -98,10 +99,6 @@ class Schedule:
             if shard.ref in self._trials or shard.resource.startswith("grader:")
         }
 
-    def is_trial(self, ref: ArtifactRef) -> bool:
-        """Return whether a shard tries out a model, or is read by one that does."""
-        return ref in self._trials
-
     def ready(self) -> dict[int, int]:
         """Return how many shards are ready, by the GPUs that their models need, the fewest first; 0 for no model."""
         counts: Counter[int] = Counter()
@@ -132,6 +129,16 @@ class Schedule:
         self.started[shard.ref] = time.monotonic()
         return shard
 
+    def hand_out(self, workers: Collection[AnyWorker]) -> Iterator[tuple[AnyWorker, Shard[Parameters]]]:
+        """Yield a shard for every worker that is idle and finds one."""
+        for worker in list(workers):
+            if worker.idle:
+                shard = self.take(worker.loaded, worker.seat.fits)
+                if shard is not None:
+                    worker.shard, worker.loaded = shard, shard.resource or worker.loaded
+                    self.workers[worker.name] = shard.ref
+                    yield worker, shard
+
     def _first(self, queue: Sequence[_Turn]) -> Shard[Parameters]:
         return self._shards[queue[0][-1]]
 
@@ -143,18 +150,24 @@ class Schedule:
         if self._stop(ref):
             self._line_up(ref, again=True)
 
-    def tries_again(self, outcome: ShardOutcome) -> bool:
-        """Put the shard of an outcome back if its model or its worker broke. Return whether it is tried again.
+    def report(self, outcome: ShardOutcome, worker: str = "") -> list[ShardOutcome | Notice]:
+        """Finish the shard that a worker computed, or put it back if its model or its worker broke, up to three tries.
 
-        After three tries it is not tried again.
+        Return the outcomes and notices that follow.
         """
-        if outcome.ref not in self.started or not outcome.broken:
-            return False
-        self.deaths[outcome.ref] += 1
-        if self.deaths[outcome.ref] >= MOST_TRIES:
-            return False
-        self.put_back(outcome.ref)
-        return True
+        ref, failure = outcome.ref, outcome.failure
+        if outcome.broken and ref in self.started:
+            assert failure is not None
+            self.deaths[ref] += 1
+            if self.deaths[ref] < MOST_TRIES:
+                self.put_back(ref)
+                where, tries = f" on {worker}" if worker else "", f"try {self.deaths[ref]} of {MOST_TRIES}"
+                line = f"{ref.kind}/{ref.key} failed{where} ({tries}). It is tried again."
+                return [Notice(line, (failure.reason, *outcome.log))]
+        events = list[ShardOutcome | Notice](self.finish(outcome))
+        if failure is not None and ref in self._trials:
+            events.append(Notice(failure.reason, urgent=True))
+        return events
 
     def finish(self, outcome: ShardOutcome) -> list[ShardOutcome]:
         """Note an outcome. Return it, and an outcome for every shard that can no longer be computed.
@@ -171,7 +184,7 @@ class Schedule:
                 self._line_up(ref)
             return [outcome]
         outcomes, failure = [outcome, *self._blocked_by(outcome)], outcome.failure
-        if failure and self.is_trial(outcome.ref) and model not in self._proven_models and failure.plugin == model:
+        if failure and outcome.ref in self._trials and model not in self._proven_models and failure.plugin == model:
             outcomes += self.give_up(model, failure)
         return outcomes
 

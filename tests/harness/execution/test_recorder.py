@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from prmcal.db import catalog
+from prmcal.db.writer import Writer
 from prmcal.harness.execution.ending import Failure
 from prmcal.harness.execution.events import ShardOutcome
 from prmcal.harness.execution.recorder import Recorder
@@ -17,7 +18,7 @@ from prmcal.harness.planning.grid import GridSpec
 from prmcal.harness.planning.plan import Plan
 from prmcal.harness.planning.planner import build_plan
 from prmcal.harness.storage.folder import RunFolder, RunRecord
-from prmcal.harness.storage.store import Manifest, Store
+from prmcal.harness.storage.store import Manifest
 from prmcal.registry.plugins import load_plugin_file
 from tests.conftest import PLUGINS
 from tests.harness.scheduling.bare_plans import calls, planned
@@ -25,7 +26,8 @@ from tests.harness.scheduling.bare_plans import calls, planned
 
 def recorder_of(plan: Plan, folder: Path) -> Recorder:
     record = RunRecord({"name": "any"}, [], "run", "2026-01-02T00:00:00+00:00")
-    return Recorder(RunFolder(folder), plan, Store(folder), record)
+    run = RunFolder(folder)
+    return Recorder(Writer(run.database, run.published), run, plan, run.store, record, {})
 
 
 @pytest.fixture(scope="module")
@@ -42,10 +44,10 @@ def test_jobs_that_share_shards_are_all_done(plan: Plan, tmp_path: Path) -> None
     shared = [shard for shard in plan.shards() if len(plan.owners(shard.ref)) > 1]
     assert {shard.ref.kind for shard in shared} >= {"rollout", "success", "score"}
     recorder = recorder_of(plan, tmp_path)
-    recorder.begin({})
-    for shard in plan.shards():
-        recorder.note(ShardOutcome(shard.ref, Manifest({}, 1.0)))
-    recorder.abandon()
+    with recorder.recording({}):
+        for shard in plan.shards():
+            recorder.note(ShardOutcome(shard.ref, Manifest({}, 1.0)))
+        recorder.ending = "SIGTERM"
     jobs = catalog.jobs(RunFolder(tmp_path).published)
     assert len(jobs) == len({job.key for job in plan.jobs})
     assert set(jobs["status"]) == {"done"}
@@ -53,17 +55,13 @@ def test_jobs_that_share_shards_are_all_done(plan: Plan, tmp_path: Path) -> None
 
 def test_a_job_has_failed_or_waits_for_one_that_has(plan: Plan, tmp_path: Path) -> None:
     recorder, schedule = recorder_of(plan, tmp_path), Schedule(plan, ())
-    recorder.begin({})
-    while not schedule.finished:
-        shard = schedule.take()
-        assert shard is not None
-        good = shard.ref.kind != "fit"
-        outcome = (
-            ShardOutcome(shard.ref, Manifest({}, 1.0)) if good else ShardOutcome(shard.ref, failure=Failure("no luck"))
-        )
-        for each in schedule.finish(outcome):
-            recorder.note(each)
-    recorder.abandon()
+    with recorder.recording({}):
+        while (shard := schedule.take()) is not None:
+            good = shard.ref.kind != "fit"
+            of_shard = {"manifest": Manifest({}, 1.0)} if good else {"failure": Failure("no luck")}
+            for outcome in schedule.finish(ShardOutcome(shard.ref, **of_shard)):
+                recorder.note(outcome)
+        recorder.ending = "SIGTERM"
     jobs = catalog.jobs(RunFolder(tmp_path).published)
     states = {kind: set(found["status"]) for kind, found in jobs.groupby("kind")}
     assert states["fit"] == {"failed"}
@@ -82,7 +80,8 @@ def test_the_work_grows_with_the_shards_of_a_job(tmp_path: Path) -> None:
     found = []
     for shards in (few, many):
         recorder = recorder_of(planned([{}] * shards, [""] * shards), tmp_path / str(shards))
-        recorder.begin({})
-        found.append(calls(partial(note_all_but_the_last, recorder)))
+        with recorder.recording({}):
+            found.append(calls(partial(note_all_but_the_last, recorder)))
+            recorder.ending = "SIGTERM"
     assert found[0] >= few
     assert found[1] < 1.1 * many / few * found[0]

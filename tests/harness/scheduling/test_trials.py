@@ -6,7 +6,6 @@ from typing import Any
 
 from prmcal.harness.execution.ending import Failure
 from prmcal.harness.execution.events import Notice, ShardOutcome
-from prmcal.harness.execution.local import after_outcome
 from prmcal.harness.execution.schedule import Schedule
 from prmcal.harness.jobs.job import Shard
 from prmcal.harness.planning.plan import Plan
@@ -94,7 +93,7 @@ def test_a_model_that_fails_first_is_said_at_once() -> None:
     shard = schedule.take()
     assert shard is not None
     failure = Failure("The llm 'weak' failed to generate: no key.", plugin="llm:weak")
-    *outcomes, notice = after_outcome(schedule, ShardOutcome(shard.ref, failure=failure), "worker 1")
+    *outcomes, notice = schedule.report(ShardOutcome(shard.ref, failure=failure), "worker 1")
     assert notice == Notice(failure.reason, urgent=True)
     failed = {each.ref for each in outcomes if isinstance(each, ShardOutcome) and not each.blocked}
     assert failed == {
