@@ -122,7 +122,6 @@ def ask_cells(query: Callable[[Path, str], pd.DataFrame], path: Path, cells: pd.
     return pd.concat([ask(query, path, cell_id).assign(calibrator=name) for cell_id, name in pairs])
 
 
-# The fingerprint of the file is part of the key of the cache.
 @st.cache_resource(max_entries=96, show_spinner=False)
 def _answer(
     name: str,
@@ -132,6 +131,7 @@ def _answer(
     arguments: tuple[Any, ...],
     keywords: dict[str, Any],
 ) -> Any:
+    """Run a query. All parameters but `_query` are the key of the cache; `published` is the fingerprint of the file."""
     return _query(Path(path), *arguments, **keywords)
 
 

@@ -200,17 +200,18 @@ def _lines(board: Competition, rows: Sequence[Competitor], link: Link) -> list[d
 
 
 def _heat_cell(board: Competition, cell: CellEstimate | None, link: Link) -> dict[str, Any]:
+    """Return the words and the colour step of a cell. Cells without a value or a ratio have no colour."""
     if cell is None:
         return {"text": "", "title": "The grid does not have this cell.", "link": "", "step": None}
     shown: dict[str, Any] = {"link": link(cell.cell_id), "step": None}
-    if cell.value != cell.value:
+    if math.isnan(cell.value):
         return {**shown, "text": cell.status, "title": f"This cell is {cell.status}."}
     gain = board.kind == "strategy"
     value = number(100 * cell.value, 1, signed=True) if gain else number(cell.value)
     ends = interval(100 * cell.low, 100 * cell.high, 1) if gain else interval(cell.low, cell.high)
     mark = SYMBOLS[cell.standing] if cell.standing in ("best", "tied") else ""
-    title = f"{' '.join(filter(None, [mark, value, ends]))}".strip()
-    if cell.ratio == cell.ratio:
+    title = " ".join(filter(None, [mark, value, ends])).strip()
+    if not math.isnan(cell.ratio):
         shown["step"] = next(index for index, (limit, _) in enumerate(_STEPS) if cell.ratio < limit)
     return {**shown, "text": value, "mark": mark, "title": title}
 

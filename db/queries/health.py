@@ -200,10 +200,8 @@ def _rewards(connection: sa.Connection) -> Iterator[HealthCheck]:
         severity: Severity = "notable" if bare else "fine"
         yield HealthCheck(check="no bare question", **subset, count=bare, total=total, severity=severity)
         constant = int((questions["reward"].nunique() <= 1).sum())
-        severity = "notable" if constant > total / 2 else "fine"
-        several = bool((questions.size() > 1).any())
-        if several:
-            severity = "misleading" if constant == total else severity
+        if (questions.size() > 1).any():
+            severity = "misleading" if constant == total else "notable" if constant > total / 2 else "fine"
             yield HealthCheck(check="constant rewards", **subset, count=constant, total=total, severity=severity)
         areas = areas_within(of_prm[of_prm["reward"].notna()])
         if len(areas):

@@ -143,14 +143,15 @@ def scored_settings(source: Source) -> pd.DataFrame:
 
     The columns of the keys are score, graded and success.
     """
-    success, below, of_success = sa.orm.aliased(JobRow), sa.orm.aliased(JobInput), sa.orm.aliased(JobInput)
+    success = sa.orm.aliased(JobRow)
+    score_input, success_input = sa.orm.aliased(JobInput), sa.orm.aliased(JobInput)
     graded = graded_jobs()
     names = JobRow.columns("llm", "prm", "dataset", "split")
     query = sa.select(*names, JobRow.job_key.label("score"), graded.c.graded, success.job_key.label("success"))
-    query = query.join(below, below.job_key == JobRow.job_key)
-    query = query.join(graded, is_graded_for(graded, below.input_key, JobRow))
-    query = query.join(of_success, of_success.input_key == graded.c.graded)
-    query = query.join(success, success.job_key == of_success.job_key)
+    query = query.join(score_input, score_input.job_key == JobRow.job_key)
+    query = query.join(graded, is_graded_for(graded, score_input.input_key, JobRow))
+    query = query.join(success_input, success_input.input_key == graded.c.graded)
+    query = query.join(success, success.job_key == success_input.job_key)
     are_done = (JobRow.status == "done", success.status == "done")
     query = query.where(JobRow.kind == "score", success.kind == "success", *are_done)
     return frame(source, query.order_by(*names, JobRow.job_key, success.job_key))

@@ -259,10 +259,10 @@ def mean_of(values: Floats, rows: Rows, rule: IntervalRule, subset: Bools | Ints
     question = rows.question[subset]
     counts: Floats = np.bincount(question).astype(np.float64)
     question_ids = np.flatnonzero(counts)
-    totals = np.bincount(question, weights=values)[question_ids]
-    counts = counts[question_ids]
-    even = rows.is_uneven
-    ratio = Ratio(totals / counts if even else totals, np.ones(len(counts)) if even else counts, question_ids, rule)
+    totals, counts = np.bincount(question, weights=values)[question_ids], counts[question_ids]
+    ratio = Ratio(totals, counts, question_ids, rule)
+    if rows.is_uneven:
+        ratio = Ratio(totals / counts, np.ones(len(counts)), question_ids, rule)
     mean = estimate(ratio, _BOOTSTRAP, compared=False)
     return Number(mean.value, max(mean.low, -1.0), min(mean.high, 1.0), mean.questions)
 

@@ -72,11 +72,12 @@ def _first_names(records: _Records) -> dict[str, str]:
     If a question has only a name, its text is the text of its solutions. A text that most questions share, such as an
     instruction, is none of theirs.
     """
-    by_text, first_names = dict[str, str](), dict[str, str]()
+    name_by_text, first_names = dict[str, str](), dict[str, str]()
     for (name, _), record in records.items():
         question_text = record[0].get("asked") or (name if " " in name else "\n".join(sorted(map(_text, record))))
         text = " ".join(str(question_text).split())
-        first_names.setdefault(name, by_text.setdefault(text if len(text) >= _SHORTEST_REPEAT else name, name))
+        first_name = name_by_text.setdefault(text if len(text) >= _SHORTEST_REPEAT else name, name)
+        first_names.setdefault(name, first_name)
     is_shared = len(set(first_names.values())) * _MOST_REPEATS < len(first_names)
     return {name: name for name in first_names} if is_shared else first_names
 

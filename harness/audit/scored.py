@@ -250,6 +250,7 @@ def _aligned(score_field: Any, steps: int | None, solution: Solution, source: st
 
 
 def _labels(solution: Solution, target: Target, steps: int, outcome: float | None) -> Sequence[float | None]:
+    """Return the label of each of the T + 1 prefixes, None where there is none. With too many marks, there is none."""
     if target == "outcome":
         return [outcome] * (steps + 1)
     if target == "first error":
@@ -257,8 +258,10 @@ def _labels(solution: Solution, target: Target, steps: int, outcome: float | Non
         marks = [] if wrong is None else [wrong < 0 or step < wrong for step in range(steps)]
     else:
         marks = solution.get(_MARKS[target]) or []
+    if len(marks) > steps + 1:
+        return [None] * (steps + 1)
     values = [None if mark is None else float(mark) for mark in marks]
-    return [None] * (steps + 1 - len(values)) + values if len(values) <= steps + 1 else [None] * (steps + 1)
+    return [None] * (steps + 1 - len(values)) + values
 
 
 def is_run(path: Path) -> bool:

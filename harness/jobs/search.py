@@ -141,8 +141,9 @@ class StepSearch:
         strategy = self.strategy
         if strategy.first == "full":
             return [[Beam()] * (strategy.width * strategy.expansions) for _ in searches]
-        for search, (bare,) in zip(searches, self._score(searches, [[Beam()] for _ in searches]), strict=True):
-            copies = [bare] * strategy.width
+        scored_beams = self._score(searches, [[Beam()] for _ in searches])
+        for search, (bare_question,) in zip(searches, scored_beams, strict=True):
+            copies = [bare_question] * strategy.width
             search.beams = copies[: self._number_kept(copies)]
         return self._candidates(searches)
 

@@ -113,10 +113,10 @@ def _stacked(*lines: str) -> str:
 def _ranking(evidence: Evidence) -> Table:
     board = ranking_board(evidence.overview)
     rows = pd.DataFrame(board.rows, columns=board.head)
-    narrow = [column.title for column in board.columns if column.weight <= 3]  # what fits a page
-    narrow_table = rows[narrow].set_index(narrow[: board.names])
-    narrow_table = narrow_table.map(lambda text: _stacked(*map(latex, text.replace(" [", "\n[").split("\n"))))
-    code = _latex(narrow_table, "ranking", board.title, board.legend)
+    titles = [column.title for column in board.columns if column.weight <= 3]  # what fits a page
+    cells = rows[titles].set_index(titles[: board.names]).replace(r" \[", "\n[", regex=True)
+    stacked_cells = cells.map(lambda text: _stacked(*map(latex, text.split("\n"))))
+    code = _latex(stacked_cells, "ranking", board.title, board.legend)
     return Table("ranking", board.title, board.legend, rows, code)
 
 

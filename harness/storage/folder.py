@@ -79,12 +79,12 @@ class RunFolder:
         self.published = run_folder.published_path(directory)
 
     def results(self) -> Path:
-        """Return the path of the published database.
+        """Return the path of the published database. A run that has just begun may not have written it yet.
 
         Raises a RunError if the folder has no database, because no grid was run in it or the file was deleted.
         """
         if not self.published.exists():
-            self.record()
+            self.record()  # This is an error if no grid was run.
             if not self.running():
                 raise RunError(f"{self.published} is missing. Write it again: prmcal rebuild {self.directory}")
         return self.published

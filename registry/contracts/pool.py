@@ -96,14 +96,8 @@ class Pool:
 
     def drawn(self, questions: slice | NDArray[Any], trajectories: slice | NDArray[Any]) -> "Pool":
         """Return the part of the pool with these questions and these of their trajectories."""
-        arrays = {
-            name: value
-            if value is None
-            else value[questions][:, trajectories]
-            if name in PER_TRAJECTORY
-            else value[questions]
-            for name, value in self._arrays.items()
-        }
+        arrays = {name: value[questions] for name, value in self._arrays.items() if value is not None}
+        arrays |= {name: value[:, trajectories] for name, value in arrays.items() if name in PER_TRAJECTORY}
         return Pool(
             self.correct[questions][:, trajectories],
             None if self._answers is None else self._answers[questions][:, trajectories],

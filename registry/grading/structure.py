@@ -91,13 +91,14 @@ def _compare_ratios(answer: str, reference: str) -> bool | None:
     times = [bool(PATTERNS["clock"].fullmatch(text)) for text in texts]
     if not ratios:
         return None
-    if len(ratios) == 1:
+    if len(ratios) == 1:  # The other text may be its value.
         number = exact_number(texts[1] if ":" in texts[0] else texts[0])
         return number is not None and len(ratios[0]) == 2 and not any(times) and ratios[0][0] == number * ratios[0][1]
-    if all(times) or len(ratios[0]) != len(ratios[1]):
-        return ratios[0] == ratios[1]
-    starts = ratios[0][0], ratios[1][0]
-    return all(left * starts[1] == right * starts[0] for left, right in zip(*ratios, strict=True))
+    terms, other_terms = ratios
+    if all(times) or len(terms) != len(other_terms):
+        return terms == other_terms
+    pairs = zip(terms, other_terms, strict=True)
+    return all(term * other_terms[0] == other_term * terms[0] for term, other_term in pairs)
 
 
 def _compare_structures(answer: _Structure, reference: _Structure) -> Comparison | None:
@@ -154,9 +155,11 @@ def _in_any_order(answers: tuple[str, ...], references: tuple[str, ...]) -> Comp
 
 
 def _structure(text: str) -> _Structure | None:
+    """Return the structure of an answer. None if it is a single value, as far as its brackets and commas tell."""
     if matrix := PATTERNS["matrix"].fullmatch(text):
-        rows = [tuple(row.split("&")) for row in matrix[2].split("\\\\") if row.strip()]
-        return _Structure(f"matrix {'x'.join(str(len(row)) for row in rows)}", tuple(map(str.strip, sum(rows, ()))))
+        rows = [row.split("&") for row in matrix[2].split("\\\\") if row.strip()]
+        lengths = "x".join(str(len(row)) for row in rows)
+        return _Structure(f"matrix {lengths}", tuple(element.strip() for row in rows for element in row))
     if named_tuple := PATTERNS["named tuple"].fullmatch(text):
         names, values = (_split(side, ",") for side in named_tuple.groups())
         return _values(names, values) if len(names) == len(values) > 1 else None

@@ -46,14 +46,10 @@ class SharedPrompts:
     def _seat(self, prompt_of_row: Tensor) -> None:
         """Assign every row to a seat of its prompt. All prompts have as many seats as the prompt with the most rows."""
         self._prompt_of_row = prompt_of_row
-        counts = torch.bincount(prompt_of_row, minlength=len(self._keys[0]))
-        order = prompt_of_row.argsort(stable=True)
-        first_row = (counts.cumsum(0) - counts)[prompt_of_row[order]]
-        rank = torch.empty_like(prompt_of_row)
-        rank[order] = torch.arange(len(prompt_of_row), device=prompt_of_row.device) - first_row
-        self._seats = int(counts.max())
-        place = prompt_of_row * self._seats + rank
-        everywhere = torch.arange(len(counts) * self._seats, device=prompt_of_row.device)
+        earlier_rows = (prompt_of_row[:, None] == prompt_of_row).tril(-1).sum(1)  # those with the same prompt
+        self._seats = int(earlier_rows.max()) + 1
+        place = prompt_of_row * self._seats + earlier_rows
+        everywhere = torch.arange(len(self._keys[0]) * self._seats, device=prompt_of_row.device)
         self._place = None if torch.equal(place, everywhere) else place
 
     def _by_prompt(self, rows: Tensor) -> Tensor:

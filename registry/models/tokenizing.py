@@ -60,14 +60,15 @@ class Tokenization:
         backend = self._tokenizer._tokenizer
         model, normalizer, splitter = backend.model, backend.normalizer, backend.pre_tokenizer
         special_tokens = backend.get_added_tokens_decoder().values()
-        text, alone = (self._tokenizer("a b", add_special_tokens=add)["input_ids"] for add in (True, False))
+        with_special = self._tokenizer("a b", add_special_tokens=True)["input_ids"]
+        plain = self._tokenizer("a b", add_special_tokens=False)["input_ids"]
         return (
             (type(model).__name__, model.dropout) == ("BPE", None)
             # NFC changes no space, and combines no character with a space behind it.
             and (normalizer is None or type(normalizer).__name__ == "NFC")
             and not any(token.lstrip or token.rstrip or token.single_word for token in special_tokens)
             and not any(re.search(r"\S ", token.content) for token in special_tokens)
-            and text[-len(alone) :] == alone
+            and with_special[-len(plain) :] == plain  # Nothing is added at the end.
             and splitter is not None
             and _splits_at_spaces(json.loads(splitter.__getstate__()), backend)
         )

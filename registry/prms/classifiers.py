@@ -236,7 +236,8 @@ class TokenClassifierPRM(TransformersPRM):
             if not isinstance(place, int) or not 0 <= place < len(names):
                 raise InvalidArgumentsError(f"{self.checkpoint} has no output {label!r} for 'label'. It has {shown}.")
             places.append(place)
-        if not places or len(set(places)) > max(1, 1 if self._several else len(names) - 1):
+        most = 1 if self._several else max(1, len(names) - 1)
+        if not places or len(set(places)) > most:
             raise InvalidArgumentsError(
                 f"'label' must name {'one' if self._several else 'some, but not all,'} of the outputs of "
                 f"{self.checkpoint}, which has {shown}. Got {self.label}."

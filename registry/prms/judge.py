@@ -271,6 +271,7 @@ class JudgeServer(Served):
         return Answer(self._log_odds(logprobs) if tokens <= self.prm.max_tokens else np.nan, tokens)
 
     def _log_odds(self, logprobs: Mapping[str, float]) -> float:
+        """Return ln(p(Yes) / p(No)) of the first token. A word without a log-probability gets the largest possible."""
         server, right, wrong = f"The server {self.base_url}", self.prm.right, self.prm.wrong
         if not logprobs:
             raise PluginFailedError(
@@ -280,12 +281,11 @@ class JudgeServer(Served):
             )
         left_over = max(1 - sum(map(np.exp, logprobs.values())), _LEAST)
         bound = min(*logprobs.values(), np.log(left_over))
-        yes, no = (
-            [value for token, value in logprobs.items() if token.strip(" ") in {word.strip(" ") for word in words}]
-            for words in (right, wrong)
-        )
+        stripped = [(token.strip(" "), value) for token, value in logprobs.items()]
+        yes = [value for token, value in stripped if token in {word.strip(" ") for word in right}]
+        no = [value for token, value in stripped if token in {word.strip(" ") for word in wrong}]
         if not yes and not no:
-            likely = sorted(logprobs, key=logprobs.__getitem__)[:-6:-1]
+            likely = sorted(logprobs, key=logprobs.__getitem__, reverse=True)[:5]
             raise PluginFailedError(
                 f"{server} answered with neither {right[0]!r} nor {wrong[0]!r}. Its most likely first "
                 f"tokens are {', '.join(map(repr, likely))}. Set 'right' and 'wrong' "

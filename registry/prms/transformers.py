@@ -124,7 +124,7 @@ class TransformersPRM(TokenPRM):
     def problems(self, solution_counts: Mapping[str, int]) -> list[PrmcalError]:
         """Also return problems of the checkpoint that the headers of its files show."""
         owner = next(cls for cls in type(self).__mro__ if "load_model" in vars(cls))
-        # A class of somebody else that loads a model in its own way may have another head.
+        # A class of somebody else that loads a model in its own way may have another head. Then none is looked for.
         is_known_head = owner.__module__.startswith("prmcal.") or "head_weights" in vars(owner)
         reader = f"the PRM '{self.plugin_name}'"
         head = self.head_weights if is_known_head else dict[str, int]

@@ -103,12 +103,13 @@ def _with_repeats(rows: Sequence[tuple[str, Mapping[str, Any]]]) -> list[tuple[s
 
 
 def _shared_ids(records: Sequence[Record], scores: Sequence[Record]) -> tuple[str, ...]:
-    """Return the fields that name records in both files: all of them, if they are needed to distinguish the scores."""
+    """Return the fields that name records in both files, as few as distinguish the scores."""
     contents = [content for _, content in scores if isinstance(content, Mapping)]
     first_content = records[0][1]
-    shared = [name for name in (*_IDS, *QUESTIONS, *SOLUTION_IDS) if name in first_content and name in contents[0]]
-    for count in range(1, len(shared) + 1):
-        names = tuple(dict.fromkeys(shared[:count]))
-        if len({tuple(str(content.get(name)) for name in names) for content in contents}) == len(contents):
-            return names
-    return tuple(dict.fromkeys(shared))
+    candidates = dict.fromkeys((*_IDS, *QUESTIONS, *SOLUTION_IDS))
+    shared = tuple(name for name in candidates if name in first_content and name in contents[0])
+    for count in range(1, len(shared)):
+        values = {tuple(str(content.get(name)) for name in shared[:count]) for content in contents}
+        if len(values) == len(contents):
+            return shared[:count]
+    return shared

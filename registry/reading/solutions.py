@@ -158,9 +158,9 @@ def _joined_steps(rows: list[Solution], source: str) -> list[Solution]:
         kind = "right" if set().union(*labels) <= {None, 0, 1} else "rates"
         for solution, solution_labels in zip(solutions.values(), labels, strict=True):
             solution[kind] = solution_labels
-    has_bare_question = min(row["step"] for row in rows) == 0 and max(row["step"] for row in rows) > 0
-    for solution in solutions.values():
-        if has_bare_question:  # Step 0 is the bare question.
+    step_numbers = {row["step"] for row in rows}
+    if min(step_numbers) == 0 < max(step_numbers):  # Step 0 is the bare question.
+        for solution in solutions.values():
             solution["steps"] = solution["steps"][1:]
     return list(solutions.values())
 

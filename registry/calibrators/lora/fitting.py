@@ -152,8 +152,9 @@ def plan_batches(units: Sequence[Ints], batch_size: int, epochs: int, seed: int)
     for epoch in range(epochs):
         order = np.random.default_rng([seed, epoch]).permutation(len(units))
         starts = np.concatenate([[0], np.cumsum(sizes[order])[:-1]])
-        batch = starts * batches // sizes.sum()
-        plan.append([np.concatenate([units[unit] for unit in order[batch == number]]) for number in np.unique(batch)])
+        batch_of = starts * batches // sizes.sum()
+        numbers = np.unique(batch_of)
+        plan.append([np.concatenate([units[unit] for unit in order[batch_of == number]]) for number in numbers])
     return plan
 
 

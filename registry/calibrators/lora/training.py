@@ -86,6 +86,7 @@ class TreeTrainer(SFTTrainer):
                 divides = trunk.is_gradient_checkpointing or not trunk.supports_gradient_checkpointing
                 if divides and not sizes:
                     raise too_small(error) from error
+            # Outside of `except`, the tensors of the failed passes are free.
             if divides:
                 self.most_tokens = max(sizes) // 2
                 advise(f"Set 'batch_tokens' of the PRM to {self.most_tokens} or less to avoid this.")
