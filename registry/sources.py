@@ -192,7 +192,7 @@ class _Undocumented(ast.NodeTransformer):
 def arguments_model(cls: type) -> type[BaseModel]:
     """Build the model that validates the constructor arguments of a class."""
     fields: dict[str, Any] = {}
-    for parameter in _parameters(cls):
+    for parameter in parameters_of(cls):
         if parameter.kind in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL):
             continue
         annotation = Any if parameter.annotation is parameter.empty else parameter.annotation
@@ -207,8 +207,7 @@ def documented_arguments(cls: type) -> dict[str, str]:
     texts: dict[str, str] = {}
     for base in reversed(cls.__mro__):
         texts |= _texts_below_fields(base)
-    parameters = inspect.signature(cls).parameters
-    return {name: text for name, text in texts.items() if name in parameters}
+    return {parameter.name: texts[parameter.name] for parameter in parameters_of(cls) if parameter.name in texts}
 
 
 @cache
@@ -251,18 +250,20 @@ def validate_arguments(model: type[BaseModel], plugin: str, arguments: Mapping[s
     return {name: getattr(validated, name) for name in fields}
 
 
-def _parameters(cls: type) -> list[inspect.Parameter]:
-    """The constructor's parameters, with resolved annotations where that is possible."""
+def parameters_of(cls: type) -> list[inspect.Parameter]:
+    """Return the constructor's parameters that a grid may set, with resolved annotations where that is possible."""
     # The fields of a dataclass may be annotated in the modules of its bases.
     names: dict[str, Any] = {}
     for base in reversed(cls.__mro__):
         names |= vars(sys.modules[base.__module__])
     try:
-        signature = inspect.signature(cls, globals=names, eval_str=True)
+        parameters = list(inspect.signature(cls, globals=names, eval_str=True).parameters.values())
     except NameError:  # An annotation uses a name that is imported for type checkers only.
-        signature = inspect.signature(cls)
-        return [parameter.replace(annotation=Any) for parameter in signature.parameters.values()]
-    return list(signature.parameters.values())
+        parameters = [
+            parameter if parameter.annotation is parameter.empty else parameter.replace(annotation=Any)
+            for parameter in inspect.signature(cls).parameters.values()
+        ]
+    return [parameter for parameter in parameters if parameter.name not in getattr(cls, "array_arguments", ())]
 
 
 def _rule(field: FieldInfo, error: ValidationError) -> str:

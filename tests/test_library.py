@@ -5,7 +5,9 @@ from __future__ import annotations
 import doctest
 import subprocess
 import sys
+from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,7 +22,6 @@ from prmcal import calibrators, metrics, rules
 from prmcal.arrays import Floats, Ints
 from prmcal.errors import InvalidArgumentsError, PluginFailedError
 from prmcal.log_odds import log_odds
-from prmcal.registry.calibrators.conformal import ConformalBound
 from prmcal.registry.plugins import calibrators as plugins
 
 ALL = [
@@ -31,6 +32,7 @@ ALL = [
     calibrators.Beta(),
     calibrators.Temperature(),
     calibrators.Conformal("platt", level=0.2),
+    calibrators.Conformal(level=0.8),
 ]
 
 
@@ -137,16 +139,19 @@ def test_calibrators_are_estimators_of_scikit_learn(
     assert logits.predict(log_odds(scores)) == pytest.approx(clone(copy).fit(scores, right).predict(scores), abs=1e-9)
 
 
-def test_a_calibrator_is_the_plugin_of_a_grid(rows: tuple[Floats, Ints, Ints]) -> None:
+@pytest.mark.parametrize("calibrator", ALL, ids=repr)
+def test_a_calibrator_is_the_plugin_of_a_grid(calibrator: Any, rows: tuple[Floats, Ints, Ints], tmp_path: Path) -> None:
     scores, right, questions = rows
-    plugin = plugins.create("conformal", calibrator="isotonic", level=0.2)
-    assert isinstance(plugin, ConformalBound)
-    plugin.fit(scores, right, np.ones_like(right), questions)
-    fitted = calibrators.Conformal(level=0.2).fit(scores, right, groups=[f"q{number:02}" for number in questions])
-    assert fitted.predict(scores) == pytest.approx(plugin.predict(scores)[:, 0])
-    # A bound above the median is not the first of the plugin's columns.
-    above = calibrators.Conformal(level=0.8).fit(scores, right, groups=questions)
-    assert above.predict(scores) == pytest.approx(above.plugin_.predict(scores)[:, 1])
+    name = type(calibrator).__name__.lower()
+    arguments = {name: value for name, value in calibrator.get_params().items() if name != "logit"}
+    plugin = plugins.create(name, **arguments)
+    assert type(plugin) is type(calibrator) and plugin.arguments == arguments
+    features = log_odds(scores) if plugin.reads == "logit" else scores
+    plugin.fit_features(features, right, np.ones_like(right), questions).save(tmp_path)
+    rewards = plugin.predict_at(features, [arguments.get("level", 0.5)])[:, 0]
+    assert np.array_equal(clone(calibrator).load(tmp_path).predict(scores), rewards)
+    clone(calibrator).fit(scores, right, groups=[f"q{number:03}" for number in questions]).save(tmp_path)
+    assert np.array_equal(plugins.create(name, **arguments).load(tmp_path).predict(scores), rewards)
 
 
 def test_mistakes_of_calibrators_are_said() -> None:
@@ -158,5 +163,10 @@ def test_mistakes_of_calibrators_are_said() -> None:
         calibrators.Histogram(bins=0).fit([0.5], [1])
     with pytest.raises(ValueError, match=r"has no parameter 'bin'. It has: bins, strategy, logit"):
         calibrators.Histogram().set_params(bin=3)
-    with pytest.raises(ValueError, match="reward must be in"):
-        calibrators.Isotonic().fit([1.5], [1])
+    for calibrator in (calibrators.Isotonic(), calibrators.Platt()):
+        with pytest.raises(ValueError, match=r"score must be in \[0, 1\].*set logit=True"):
+            calibrator.fit([1.5], [1])
+    with pytest.raises(PluginFailedError, match="reads 'hidden' needs a PRM"):
+        calibrators.Conformal("beta-binomial").fit([0.5], [1])
+    changed = calibrators.Conformal("beta-binomial").set_params(calibrator="platt")
+    assert changed.fit([0.5] * 4, [1] * 4).predict([0.5]) == 0

@@ -15,6 +15,7 @@ from prmcal.harness.planning.reading import shipped_grids
 from prmcal.harness.planning.resolved import built_in_metrics
 from prmcal.registry.contracts.plugin import Plugin
 from prmcal.registry.plugins import KINDS
+from prmcal.registry.sources import parameters_of
 
 _TITLES = {
     "llm": "LLMs",
@@ -46,9 +47,9 @@ def arguments_tables() -> str:
 
 
 def _arguments(cls: type[Plugin]) -> Iterator[str]:
-    for name, parameter in inspect.signature(cls).parameters.items():
+    for parameter in parameters_of(cls):
         default = "" if parameter.default is parameter.empty else f" = {parameter.default!r}"
-        yield code("..." if parameter.kind is parameter.VAR_KEYWORD else name + default)
+        yield code("..." if parameter.kind is parameter.VAR_KEYWORD else parameter.name + default)
 
 
 def plugin_details() -> str:
@@ -59,7 +60,7 @@ def plugin_details() -> str:
         for name, cls in _plugins(kind):
             sections.append(f"({_anchor(kind, name)})=\n### {code(name)}\n")
             fields = {name for base in cls.__mro__ for name in inspect.get_annotations(base)}
-            arguments = ", ".join(name for name in inspect.signature(cls).parameters if name in fields)
+            arguments = ", ".join(parameter.name for parameter in parameters_of(cls) if parameter.name in fields)
             options = {"members": arguments} if arguments else {}
             sections.append(directive("autoclass", f"{cls.__module__}.{cls.__qualname__}", **options))
             if cls.citation:

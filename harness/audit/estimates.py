@@ -152,13 +152,12 @@ def fit_calibrator(name: str, rows: Rows, subset: Bools | slice = slice(None)) -
         sizes = np.diff(starts, append=len(values))
         values = np.add.reduceat(values[order], starts) / sizes
         k, n = np.add.reduceat(k[order], starts), np.add.reduceat(n[order], starts)
-    calibrator.fit(values, k, n)
-    return calibrator
+    return calibrator.fit_features(values, k, n)
 
 
 def calibrated_rewards(calibrator: Calibrator, rows: Rows, subset: Bools | slice = slice(None)) -> Floats:
     """Return the calibrated rewards of some of the prefixes."""
-    return calibrator.predict(rows.features(calibrator)[subset])[:, 0]
+    return calibrator.predict_at(rows.features(calibrator)[subset], [0.5])[:, 0]
 
 
 def held_out_errors(name: str, rows: Rows, train: Bools, held_out: Bools) -> Floats:

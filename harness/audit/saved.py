@@ -90,7 +90,7 @@ class SavedCalibrator:
             features = self._scale.rewards(features)
             features = log_odds(features) if self._calibrator.reads == "logit" else features
         rewards = np.full(scores.shape, np.nan)
-        rewards[has_score] = self._calibrator.predict(features)[:, 0]
+        rewards[has_score] = self._calibrator.predict_at(features, [0.5])[:, 0]
         return rewards
 
 

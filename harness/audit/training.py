@@ -20,7 +20,7 @@ from prmcal.harness.audit.scored import ScoredSolutions, is_run, rows_of, run_so
 from prmcal.harness.storage.store import storage_errors
 from prmcal.harness.storage.written import fresh_folder
 from prmcal.registry.calibrators.heads import folds
-from prmcal.registry.calibrators.logit import PlattScaling
+from prmcal.registry.calibrators.logit import Platt
 from prmcal.registry.contracts.data import ScoringRequest
 from prmcal.registry.grading.extraction import MARKED, find_answer
 from prmcal.registry.models.checkpoints import checkpoint_identity, read_config, resolve_checkpoint
@@ -224,7 +224,7 @@ def _fit_head(states: Floats32, rows: Rows, subset: Bools) -> tuple[Floats, floa
         for number, (weight, bias) in enumerate(_ridges(states[~held_out], label[~held_out])):
             predicted[number, held_out] = states[held_out] @ weight + bias
     best = int(((predicted - label) ** 2).mean(axis=1).argmin())
-    platt = PlattScaling().fit(predicted[best], rows.k[subset], rows.n[subset])
+    platt = Platt(logit=True).fit(predicted[best], rows.k[subset], rows.n[subset])
     weight, bias = _ridges(states, label)[best]
     return platt.slope_ * weight, platt.slope_ * bias + platt.offset_, PENALTIES[best]
 

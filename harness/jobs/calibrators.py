@@ -113,11 +113,9 @@ def calibration_rows(shard: Shard[FitParameters], context: Context) -> pd.DataFr
 
 def fit_to(calibrator: Calibrator, shard: Shard[FitParameters], context: Context, rows: pd.DataFrame) -> None:
     """Fit a calibrator to some rows of :func:`calibration_rows`."""
-    grouping: dict[str, Any] = {}
-    if calibrator.grouped:
-        grouping["questions"] = np.unique(rows["question_id"].to_numpy(str), return_inverse=True)[1]
+    questions = np.unique(rows["question_id"].to_numpy(str), return_inverse=True)[1]
     k, n = (rows[name].to_numpy(np.int64) for name in ("successes", "follow_ups"))
-    calibrator.fit(features_of(context, shard, calibrator, rows), k, n, **grouping)
+    calibrator.fit_features(features_of(context, shard, calibrator, rows), k, n, questions)
 
 
 def compute_calibrated(shard: Shard[CalibratedParameters], context: Context) -> Output:

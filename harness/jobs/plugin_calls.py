@@ -70,8 +70,6 @@ def checked_rewards(calibrator: Calibrator, features: Any, levels: Sequence[floa
 
     Raises a FaultyPluginError if their shape, their range or their order breaks the contract.
     """
-    has_levels = tuple(levels) == tuple(calibrator.levels)
-    predicted = calibrator.predict(features) if has_levels else calibrator.predict_at(features, levels)
-    rewards = np.asarray(predicted, dtype=np.float64)
+    rewards = np.asarray(calibrator.predict_at(features, levels), dtype=np.float64)
     check_rewards(rewards, len(features), len(levels))
     return rewards

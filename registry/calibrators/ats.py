@@ -9,7 +9,7 @@ import scipy  # its parts are imported when they are used
 
 from prmcal.arrays import Floats, Ints
 from prmcal.registry.calibrators.heads import check_width
-from prmcal.registry.calibrators.logit import TemperatureScaling
+from prmcal.registry.calibrators.logit import Temperature
 from prmcal.registry.contracts.calibrator import Calibrator
 from prmcal.registry.contracts.data import HiddenStates
 from prmcal.registry.contracts.plugin import Count, FiniteFromZero, FinitePositive, Seed, ShareOrZero
@@ -118,7 +118,7 @@ class AdaptiveTemperatureScaling(Calibrator):
         trees = cut_trees(features, _TREE_NODES)
         mean, scale = _moments(features, trees)
         head = make_head(mean, scale, self.width, self.layers, self.heads, self.seed)
-        head.set_temperature(TemperatureScaling().fit(features.logit, k, n).temperature_)
+        head.set_temperature(Temperature(logit=True).fit(features.logit, k, n).temperature_)
         self.epoch_ = train_head(head, features, trees, k, n, self)
         self.weights_ = flat_weights(head)
         self.shape_ = [self.layers, self.heads, self.width]

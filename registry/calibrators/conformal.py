@@ -10,9 +10,9 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from prmcal.arrays import Floats, Ints
+from prmcal.registry.calibrators.scores import ScoreCalibrator
 from prmcal.registry.contracts.calibrator import Calibrator
 from prmcal.registry.contracts.plugin import Seed, Share
-from prmcal.registry.plugins import calibrators, plugin_entry
 
 _WRAPPED = "wrapped"
 # Rounding errors of sums of weights, which are whole numbers.
@@ -20,7 +20,7 @@ _TOLERANCE = 1e-9
 
 
 @dataclass(eq=False)
-class ConformalBound(Calibrator):
+class Conformal(ScoreCalibrator):
     """Turn the reward of another calibrator into a lower bound that holds for a share 1 - level of new questions.
 
     Some of the questions are held out, and the wrapped calibrator is fitted to the others. The score E of a held-out
@@ -73,10 +73,10 @@ class ConformalBound(Calibrator):
     to it.
     """
 
+    plugin_name = "conformal"
     citation = "Romano et al. (2019), NeurIPS, arXiv:1905.03222"
-    grouped = True
 
-    calibrator: str | dict[str, Any]
+    calibrator: str | dict[str, Any] = "isotonic"
     """The wrapped calibrator: a registered name, or ``{"plugin": name, "arguments": {...}}``. The wrapped calibrator
     must not be conformal itself."""
     level: Share = 0.1
@@ -89,6 +89,8 @@ class ConformalBound(Calibrator):
     @cached_property
     def wrapped(self) -> Calibrator:
         """The wrapped calibrator."""
+        from prmcal.registry.plugins import calibrators, plugin_entry  # It imports all contracts.
+
         name, arguments = plugin_entry("calibrator", self.calibrator)
         return calibrators.create(name, **arguments)
 
@@ -106,16 +108,19 @@ class ConformalBound(Calibrator):
 
     def check_arguments(self) -> None:
         """Raise ValueError or a PluginError if `calibrator` does not describe a calibrator that can be wrapped."""
+        from prmcal.registry.plugins import calibrators, plugin_entry
+
         name, _ = plugin_entry("calibrator", self.calibrator)
-        if issubclass(calibrators.get(name), ConformalBound):
+        if issubclass(calibrators.get(name), Conformal):
             raise ValueError("A conformal calibrator cannot wrap another one. Wrap the inner calibrator directly.")
+        vars(self).pop("wrapped", None)  # It may have been built before `calibrator` changed.
         _ = self.wrapped  # Building it checks its arguments.
 
     def identity(self) -> dict[str, Any]:
         """Return the identity, with the identity of the wrapped calibrator."""
         return {**super().identity(), "wrapped": self.wrapped.identity()}
 
-    def fit(self, features: Any, k: Ints, n: Ints, questions: Ints | None = None) -> Self:
+    def fit_features(self, features: Any, k: Ints, n: Ints, questions: Ints | None = None) -> Self:
         """Fit the wrapped calibrator to some questions, and the correction to the held-out questions."""
         self.check_calibration_data(features, k, n)
         groups = self.question_numbers(features, questions)
@@ -124,8 +129,7 @@ class ConformalBound(Calibrator):
         held_out = np.isin(groups, np.random.default_rng(self.seed).permutation(numbers)[:count])
         fitted_rows, held_out_rows = np.flatnonzero(~held_out), np.flatnonzero(held_out)
         self.wrapped.support = self.support
-        grouping: dict[str, Any] = {"questions": groups[fitted_rows]} if self.wrapped.grouped else {}
-        self.wrapped.fit(features[fitted_rows], k[fitted_rows], n[fitted_rows], **grouping)
+        self.wrapped.fit_features(features[fitted_rows], k[fitted_rows], n[fitted_rows], groups[fitted_rows])
         self.held_out_ = len(np.unique(groups[held_out_rows]))
         self.correction_ = 1.0
         if len(held_out_rows):
@@ -137,10 +141,6 @@ class ConformalBound(Calibrator):
                 f"{self.held_out_} held-out questions are too few for level {self.level:g}, so the bound is 0"
             )
         return self
-
-    def predict(self, features: Any) -> Floats:
-        """Return the bound and the rewards of the wrapped calibrator, of shape (rows, levels)."""
-        return self.predict_at(features, self.levels)
 
     def predict_at(self, features: Any, levels: Sequence[float]) -> Floats:
         """Return the bound at `level`, and the rewards of the wrapped calibrator at other levels.

@@ -1,14 +1,13 @@
 """Calibrators of the logit with one to three parameters: `platt`, `beta` and `temperature`."""
 
-from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Literal, Self
+from typing import Literal
 
 import numpy as np
 import scipy  # its parts are imported when they are used
 
 from prmcal.arrays import Floats, Ints
-from prmcal.registry.contracts.calibrator import Calibrator
+from prmcal.registry.calibrators.scores import CurveCalibrator
 
 _PENALTY = 1e-6
 _MOST_STEPS = 200
@@ -64,21 +63,7 @@ def fit_logistic(
     return weights, lowest
 
 
-class CurveCalibrator(Calibrator):
-    """The base of calibrators that map the score of each prefix by one function."""
-
-    @abstractmethod
-    def curve(self, scores: Floats) -> Floats:
-        """Return the calibrated rewards, of the shape of the scores, (rows,)."""
-
-    def predict(self, features: Floats) -> Floats:
-        """Return the calibrated rewards, of shape (rows, 1)."""
-        self.check_fitted()
-        self.check_features(features)
-        return self.curve(np.asarray(features, dtype=np.float64))[:, None]
-
-
-class PlattScaling(CurveCalibrator):
+class Platt(CurveCalibrator):
     """Map the logit to sigmoid(slope * logit + offset), with slope >= 0 and offset of the largest likelihood.
 
     Every follow-up has the same weight. Unlike ``temperature``, it can lower all rewards, so it also repairs a PRM that
@@ -92,26 +77,24 @@ class PlattScaling(CurveCalibrator):
         if all follow-ups are right, a weak pull towards 1 and 0 decides.
     """
 
+    plugin_name = "platt"
     citation = "Platt (1999), Advances in Large Margin Classifiers"
     reads = "logit"
 
-    def fit(self, features: Floats, k: Ints, n: Ints) -> Self:
+    def learn(self, features: Floats, k: Ints, n: Ints) -> None:
         """Compute slope and offset by Newton's method."""
-        self.check_calibration_data(features, k, n)
-        logits = np.asarray(features, dtype=np.float64)
-        inputs = np.stack([logits, np.ones_like(logits)], axis=1)
+        inputs = np.stack([features, np.ones_like(features)], axis=1)
         (slope, offset), _ = fit_logistic(inputs, k, n, np.array([1.0, 0.0]))
         if slope < 0:  # The loss is convex, so the best slope that is not below 0 is 0.
             slope, (offset,) = 0.0, fit_logistic(inputs[:, 1:], k, n, np.zeros(1))[0]
         self.slope_, self.offset_ = float(slope), float(offset)
-        return self
 
-    def curve(self, scores: Floats) -> Floats:
+    def curve(self, features: Floats) -> Floats:
         """Return sigmoid(slope * logit + offset)."""
-        return np.asarray(scipy.special.expit(self.slope_ * scores + self.offset_), dtype=np.float64)
+        return np.asarray(scipy.special.expit(self.slope_ * features + self.offset_), dtype=np.float64)
 
 
-class BetaCalibration(CurveCalibrator):
+class Beta(CurveCalibrator):
     """Map the reward s to sigmoid(a ln s - b ln(1 - s) + c), with a >= 0 and b >= 0 of the largest likelihood.
 
     This is equation 3 of Kull et al. (2017). The map is exact if the rewards of right and of wrong follow-ups have beta
@@ -128,12 +111,12 @@ class BetaCalibration(CurveCalibrator):
         negative weight.
     """
 
+    plugin_name = "beta"
     citation = "Kull et al. (2017), AISTATS"
     reads = "logit"
 
-    def fit(self, features: Floats, k: Ints, n: Ints) -> Self:
+    def learn(self, features: Floats, k: Ints, n: Ints) -> None:
         """Fit with every choice of the inputs, and keep the best fit without a negative weight."""
-        self.check_calibration_data(features, k, n)
         inputs = _inputs(features)
         best, lowest = np.zeros(3), np.inf
         # The likelihood is concave. Where it is largest within the bounds, some of a and b are 0, and it is largest
@@ -145,23 +128,21 @@ class BetaCalibration(CurveCalibrator):
             if np.all(full_weights[:2] >= 0) and loss < lowest:
                 best, lowest = full_weights, loss
         self.a_, self.b_, self.c_ = map(float, best)
-        return self
 
-    def curve(self, scores: Floats) -> Floats:
+    def curve(self, features: Floats) -> Floats:
         """Return sigmoid(a ln s - b ln(1 - s) + c)."""
         # Not a product of matrices, which can round differently for one row and for many.
-        rises, falls, _ = _inputs(scores).T
+        rises, falls, _ = _inputs(features).T
         return np.asarray(scipy.special.expit(self.a_ * rises + self.b_ * falls + self.c_), dtype=np.float64)
 
 
 def _inputs(logits: Floats) -> Floats:
     """Return ln s, -ln(1 - s) and 1, of shape (rows, 3)."""
-    logits = np.asarray(logits, dtype=np.float64)
     return np.stack([-np.logaddexp(0, -logits), np.logaddexp(0, logits), np.ones_like(logits)], axis=1)
 
 
 @dataclass(eq=False)
-class TemperatureScaling(CurveCalibrator):
+class Temperature(CurveCalibrator):
     """Divide the logit by one temperature T > 0: the calibrated reward is sigmoid(logit / T).
 
     T is the best one for the outcomes of the follow-ups of the calibration prefixes. Every follow-up has the same
@@ -174,6 +155,7 @@ class TemperatureScaling(CurveCalibrator):
         are right. The temperature is 1 if all logits are 0.
     """
 
+    plugin_name = "temperature"
     citation = "Guo et al. (2017), ICML, arXiv:1706.04599"
     reads = "logit"
 
@@ -181,16 +163,14 @@ class TemperatureScaling(CurveCalibrator):
     """``likelihood`` maximises the likelihood of the outcomes, as Guo et al. do. ``brier`` minimises the Brier score,
     the paper's example of a calibration metric to choose T (Appendix C)."""
 
-    def fit(self, features: Floats, k: Ints, n: Ints) -> Self:
+    def learn(self, features: Floats, k: Ints, n: Ints) -> None:
         """Choose T for k of n successes."""
-        self.check_calibration_data(features, k, n)
         choose = _most_likely if self.loss == "likelihood" else _least_brier
         self.temperature_ = float(np.exp(choose(features, k, n))) if np.any(features) else 1.0
-        return self
 
-    def curve(self, scores: Floats) -> Floats:
+    def curve(self, features: Floats) -> Floats:
         """Return sigmoid(logit / T)."""
-        return np.asarray(scipy.special.expit(scores / self.temperature_), dtype=np.float64)
+        return np.asarray(scipy.special.expit(features / self.temperature_), dtype=np.float64)
 
 
 def _most_likely(logits: Floats, k: Ints, n: Ints) -> float:

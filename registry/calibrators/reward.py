@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from prmcal.arrays import Floats, Ints
-from prmcal.registry.calibrators.logit import CurveCalibrator
+from prmcal.registry.calibrators.scores import CurveCalibrator
 from prmcal.registry.contracts.calibrator import Calibrator
 from prmcal.registry.contracts.plugin import Count
 
@@ -29,7 +29,7 @@ class Uncalibrated(Calibrator):
 
 
 @dataclass(eq=False)
-class HistogramBinning(CurveCalibrator):
+class Histogram(CurveCalibrator):
     """Map the reward to the success rate of its bin: the sum of k over the sum of n.
 
     The success rate of an empty bin is interpolated linearly between the centres of the nearest bins with calibration
@@ -46,6 +46,7 @@ class HistogramBinning(CurveCalibrator):
         The prediction of each bin.
     """
 
+    plugin_name = "histogram"
     citation = "Zadrozny and Elkan (2001), ICML"
     reads = "reward"
     version = "2"
@@ -56,9 +57,8 @@ class HistogramBinning(CurveCalibrator):
     """Bins of equal width, or bins with equal numbers of follow-ups. Equal rewards are in the same bin, so there can be
     fewer quantile bins."""
 
-    def fit(self, features: Floats, k: Ints, n: Ints) -> Self:
+    def learn(self, features: Floats, k: Ints, n: Ints) -> None:
         """Compute the success rate of each bin."""
-        self.check_calibration_data(features, k, n)
         self.edges_ = self._edges(features, n)
         index = _bin_index(features, self.edges_)
         bins = len(self.edges_) - 1
@@ -67,11 +67,10 @@ class HistogramBinning(CurveCalibrator):
         filled = follow_ups > 0
         centres = (self.edges_[:-1] + self.edges_[1:]) / 2
         self.success_rates_ = np.interp(centres, centres[filled], successes[filled] / follow_ups[filled])
-        return self
 
-    def curve(self, scores: Floats) -> Floats:
+    def curve(self, features: Floats) -> Floats:
         """Return the success rate of the bin of each reward."""
-        return self.success_rates_[_bin_index(scores, self.edges_)]
+        return self.success_rates_[_bin_index(features, self.edges_)]
 
     def _edges(self, features: Floats, n: Ints) -> Floats:
         shares = np.arange(self.bins + 1) / self.bins  # linspace has a fourth edge of 10 bins above .3.
@@ -85,7 +84,7 @@ def _bin_index(features: Floats, edges: Floats) -> NDArray[np.intp]:
     return np.searchsorted(edges[1:-1], features, side="right")
 
 
-class IsotonicCalibrator(CurveCalibrator):
+class Isotonic(CurveCalibrator):
     """Map the reward to a success rate by a non-decreasing function.
 
     Fitting minimises the squared error of the success rates k/n, each weighted by its n. Prefixes with equal rewards
@@ -101,20 +100,19 @@ class IsotonicCalibrator(CurveCalibrator):
         success rates do not decrease.
     """
 
+    plugin_name = "isotonic"
     citation = "Zadrozny and Elkan (2002), KDD, doi:10.1145/775047.775151"
     reads = "reward"
 
-    def fit(self, features: Floats, k: Ints, n: Ints) -> Self:
+    def learn(self, features: Floats, k: Ints, n: Ints) -> None:
         """Fit by the pool-adjacent-violators algorithm of scikit-learn."""
         from sklearn.isotonic import IsotonicRegression
 
-        self.check_calibration_data(features, k, n)
         regression = IsotonicRegression(y_min=0.0, y_max=1.0)
-        regression.fit(np.asarray(features, dtype=np.float64), k / n, sample_weight=n.astype(np.float64))
+        regression.fit(features, k / n, sample_weight=n.astype(np.float64))
         self.rewards_ = np.asarray(regression.X_thresholds_, dtype=np.float64)
         self.success_rates_ = np.asarray(regression.y_thresholds_, dtype=np.float64)
-        return self
 
-    def curve(self, scores: Floats) -> Floats:
+    def curve(self, features: Floats) -> Floats:
         """Return the interpolated success rate at each reward."""
-        return np.clip(np.interp(scores, self.rewards_, self.success_rates_), 0.0, 1.0)
+        return np.clip(np.interp(features, self.rewards_, self.success_rates_), 0.0, 1.0)

@@ -17,6 +17,7 @@ from scipy.special import expit
 
 from prmcal.arrays import Floats, Ints
 from prmcal.errors import PluginFailedError
+from prmcal.registry.calibrators.scores import ScoreCalibrator
 from prmcal.registry.conformance.plugin import expect, expect_array, further_checks
 from prmcal.registry.contracts import results
 from prmcal.registry.contracts.calibrator import Calibrator, ScoredPrefixes
@@ -144,9 +145,8 @@ def fitted_to(plugin: Calibrator, data: CalibrationData) -> Calibrator:
 
 def fit_to(plugin: Calibrator, data: CalibrationData) -> Calibrator:
     """Fit, and check that the fit returns self and does not change its arguments."""
-    grouping: dict[str, Any] = {"questions": data.questions} if plugin.grouped else {}
     before = dict(vars(plugin))
-    returned = plugin.fit(data.features, data.k, data.n, **grouping)
+    returned = plugin.fit_features(data.features, data.k, data.n, data.questions)
     expect(returned is plugin, f"fit() must return self. Got {type(returned).__name__}. End it with `return self`.")
     for name in inspect.signature(type(plugin)).parameters:
         expect(vars(plugin).get(name) is before.get(name), f"fit() must not change '{name}'. Store it as self.{name}_.")
@@ -155,6 +155,8 @@ def fit_to(plugin: Calibrator, data: CalibrationData) -> Calibrator:
 
 def predicted_by(fitted: Calibrator, features: Any, levels: Sequence[float] | None = None) -> Floats:
     """Predictions, at levels of ``predict_at`` if they are given, after a check of their shape, range and order."""
+    if isinstance(fitted, ScoreCalibrator) and levels is None:  # Its predict() takes scores.
+        levels = fitted.levels
     rewards = fitted.predict(features) if levels is None else fitted.predict_at(features, levels)
     method = "predict" if levels is None else "predict_at"
     expect_array(f"The result of {method}()", rewards, np.floating)
@@ -273,7 +275,7 @@ def check_inputs_are_not_changed(plugin: Calibrator) -> None:
     """``fit`` and ``predict`` do not change their arguments."""
     data = calibration_data(plugin)
     copied = copy.deepcopy(data)
-    fitted_to(plugin, copied).predict(copied.features)
+    predicted_by(fitted_to(plugin, copied), copied.features)
     for name, before, after in (
         ("features", scores_of(data.features), scores_of(copied.features)),
         *((name, getattr(data, name), getattr(copied, name)) for name in ("k", "n", "questions")),

@@ -13,7 +13,7 @@ import numpy as np
 from prmcal.errors import InvalidArgumentsError, PluginFailedError
 from prmcal.registry.contracts.plugin import Plugin
 from prmcal.registry.messages import excerpt, message_of
-from prmcal.registry.sources import arguments_model, validate_arguments
+from prmcal.registry.sources import arguments_model, parameters_of, validate_arguments
 
 _LONGEST_LINE = 100
 _LONGEST_MESSAGE = 1000
@@ -69,7 +69,7 @@ def expect_array(what: str, values: Any, dtype: type[np.generic]) -> None:
 
 def check_arguments_are_annotated(plugin: Plugin) -> None:
     """Prmcal validates every constructor argument by its annotation."""
-    for parameter in _parameters(plugin):
+    for parameter in parameters_of(type(plugin)):
         is_named = parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
         expect(
             is_named,
@@ -86,7 +86,7 @@ def check_arguments_are_annotated(plugin: Plugin) -> None:
 
 def check_defaults_are_valid(plugin: Plugin) -> None:
     """Every default fits its annotation, and instances do not share it."""
-    parameters = _parameters(plugin)
+    parameters = parameters_of(type(plugin))
     defaults = {option.name: option.default for option in parameters if option.default is not option.empty}
     for name, default in defaults.items():
         expect(
@@ -107,7 +107,7 @@ def check_defaults_are_valid(plugin: Plugin) -> None:
 
 def check_arguments_are_stored(plugin: Plugin) -> None:
     """``__init__`` only stores its arguments, under their own names."""
-    for parameter in _parameters(plugin):
+    for parameter in parameters_of(type(plugin)):
         name = parameter.name
         free = name not in _RESERVED and not callable(getattr(type(plugin), name, None))
         expect(free, f"The argument '{name}' has the name of another attribute. Choose another name.")
@@ -181,10 +181,6 @@ def _same(stored: Any, argument: Any) -> bool:
         return list(stored) == list(argument)
     equal = stored == argument
     return isinstance(equal, bool) and equal
-
-
-def _parameters(plugin: Plugin) -> list[inspect.Parameter]:
-    return list(inspect.signature(type(plugin)).parameters.values())
 
 
 DECLARATIONS = (

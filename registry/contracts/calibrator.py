@@ -143,6 +143,10 @@ class Calibrator(Plugin, ABC):
             Fitted attributes end in an underscore.
         """
 
+    def fit_features(self, features: Any, k: Ints, n: Ints, questions: Ints | None = None) -> Self:
+        """Fit as a grid does: ``fit`` also receives the questions if the calibrator is `grouped`."""
+        return self.fit(features, k, n, **({"questions": questions} if self.grouped else {}))
+
     @abstractmethod
     def predict(self, features: Any) -> Floats:
         """Return the calibrated rewards in [0, 1], of shape (rows, levels). They do not decrease along the levels.
@@ -170,9 +174,13 @@ class Calibrator(Plugin, ABC):
         ndarray of shape (rows, levels)
             Rewards in [0, 1], which do not decrease along the levels. A point estimate is the same at every level.
         """
+        from prmcal.registry.contracts.results import check_rewards  # It imports all contracts.
+
         self.check_levels(levels)
         columns = [self.levels.index(level) if level in self.levels else 0 for level in levels]
-        return np.asarray(self.predict(features), dtype=np.float64)[:, columns]
+        rewards = np.asarray(self.predict(features), dtype=np.float64)
+        check_rewards(rewards, len(features), len(self.levels))
+        return rewards[:, columns]
 
     def check_levels(self, levels: Sequence[float]) -> None:
         """Raise PluginFailedError if the calibrator does not predict one of the levels."""

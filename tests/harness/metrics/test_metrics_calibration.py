@@ -13,13 +13,12 @@ from sklearn.metrics import brier_score_loss
 from prmcal.db.statistics.bootstrap import Bootstrap
 from prmcal.errors import InvalidArgumentsError
 from prmcal.harness.metrics.measured import reliability_bins, signed_error_bins
-from prmcal.registry.calibrators.reward import HistogramBinning
+from prmcal.registry.calibrators.reward import Histogram
 from prmcal.registry.contracts.metric import PrefixRows
 from prmcal.registry.metrics.bins import bin_edges, bin_index
-from prmcal.registry.plugins import calibrators, metrics
+from prmcal.registry.plugins import metrics
 from tests.arrays import Floats, Ints
 from tests.measured import published_metrics, value
-from tests.registry.create import create_as
 
 FEW = Bootstrap(20)
 
@@ -61,10 +60,10 @@ def test_every_edge_is_in_the_bin_above_it(bins: int) -> None:
     assert bin_index(edges, bin_edges(bins)).tolist() == [*range(bins), bins - 1]
     table = reliability_bins(make_rows(edges, np.ones(bins + 1)), bins)
     assert table["count"].tolist() == [1] * (bins - 1) + [2]
-    calibrator = create_as(HistogramBinning, calibrators, "histogram", bins=bins)
+    calibrator = Histogram(bins=bins)
     k = np.arange(bins + 1)
     calibrator.fit(edges, k, np.full(bins + 1, bins))
-    assert calibrator.predict(edges[:-1])[:-1, 0] == pytest.approx(edges[:-2])
+    assert calibrator.predict(edges[:-1])[:-1] == pytest.approx(edges[:-2])
 
 
 def test_errors_that_are_differences_of_decimals_are_in_the_bin_of_their_value() -> None:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy.special import expit, logit
 
 from prmcal.db.statistics.bootstrap import Bootstrap, estimate
-from prmcal.registry.calibrators.conformal import ConformalBound
+from prmcal.registry.calibrators.conformal import Conformal
 from prmcal.registry.contracts.calibrator import Calibrator
 from prmcal.registry.contracts.metric import PrefixRows
 from prmcal.registry.plugins import calibrators
@@ -90,11 +90,13 @@ def features(calibrator: Calibrator, drawn: World) -> NDArray[np.float64]:
 @pytest.mark.parametrize("wrapped", ["uncalibrated", "isotonic"])
 def test_conformal_bounds_hold_for_clustered_prefixes(wrapped: str) -> None:
     rates, probabilities = [], []
-    calibrator = create_as(ConformalBound, calibrators, "conformal", calibrator=wrapped, level=LEVEL)
+    calibrator = create_as(Conformal, calibrators, "conformal", calibrator=wrapped, level=LEVEL)
     for repetition in range(REPETITIONS):
         fitted, new = world(100, 2 * repetition), world(60, 2 * repetition + 1)
-        calibrator.fit(features(calibrator, fitted), fitted.successes, fitted.follow_ups, questions=fitted.question)
-        bound = calibrator.predict(features(calibrator, new))[:, 0]
+        calibrator.fit_features(
+            features(calibrator, fitted), fitted.successes, fitted.follow_ups, questions=fitted.question
+        )
+        bound = calibrator.predict_at(features(calibrator, new), [LEVEL])[:, 0]
         rates.append(per_question(new.successes / new.follow_ups >= bound, new.question))
         probabilities.append(per_question(new.probability >= bound, new.question))
     assert at_least(rates, 1 - LEVEL)
@@ -106,12 +108,12 @@ def test_conformal_bounds_hold_for_clustered_prefixes(wrapped: str) -> None:
 def test_conformal_bounds_need_to_know_which_prefixes_are_of_one_question() -> None:
     together: list[float] = []
     apart: list[float] = []
-    calibrator = create_as(ConformalBound, calibrators, "conformal", calibrator="uncalibrated", level=LEVEL)
+    calibrator = create_as(Conformal, calibrators, "conformal", calibrator="uncalibrated", level=LEVEL)
     for repetition in range(REPETITIONS):
         fitted, new = uneven_world(60, 2 * repetition), uneven_world(60, 2 * repetition + 1)
         for shares, questions in ((together, fitted.question), (apart, None)):
-            calibrator.fit(fitted.reward, fitted.successes, fitted.follow_ups, questions=questions)
-            bound = calibrator.predict(new.reward)[:, 0]
+            calibrator.fit_features(fitted.reward, fitted.successes, fitted.follow_ups, questions=questions)
+            bound = calibrator.predict_at(new.reward, [LEVEL])[:, 0]
             shares.append(per_question(new.successes / new.follow_ups >= bound, new.question))
     assert at_least(together, 1 - LEVEL)
     assert not at_least(apart, 1 - LEVEL)

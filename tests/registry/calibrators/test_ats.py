@@ -13,7 +13,7 @@ from scipy.special import expit
 
 from prmcal.errors import InvalidArgumentsError, PluginFailedError
 from prmcal.registry.calibrators.ats import AdaptiveTemperatureScaling
-from prmcal.registry.calibrators.logit import TemperatureScaling
+from prmcal.registry.calibrators.logit import Temperature
 from prmcal.registry.contracts.calibrator import FitSupport
 from prmcal.registry.contracts.data import HiddenStates, ScoringRequest
 from prmcal.registry.plugins import calibrators, prms
@@ -74,10 +74,10 @@ def log_loss(reward: Floats, k: Ints, n: Ints) -> float:
 def test_a_temperature_that_the_states_tell_is_found() -> None:
     features, k, n = world(150, 0, linear)
     fitted = ats(width=16, learning_rate=1e-2).fit(features, k, n)
-    flat = calibrators.create("temperature").fit(features.logit, k, n)
+    flat = Temperature(logit=True).fit(features.logit, k, n)
     features, k, n = world(150, 1, linear)
     best = log_loss(expit(features.logit / np.exp(linear(features.states[features.leaves]))), k, n)
-    plain = log_loss(flat.predict(features.logit)[:, 0], k, n)
+    plain = log_loss(flat.predict(features.logit), k, n)
     adaptive = log_loss(fitted.predict(features)[:, 0], k, n)
     assert plain - adaptive > 0.7 * (plain - best) > 0.01
 
@@ -85,17 +85,17 @@ def test_a_temperature_that_the_states_tell_is_found() -> None:
 def test_noise_in_the_states_costs_little() -> None:
     features, k, n = world(100, 3)
     fitted = ats(width=16).fit(features, k, n)
-    flat = calibrators.create("temperature").fit(features.logit, k, n)
+    flat = Temperature(logit=True).fit(features.logit, k, n)
     features, k, n = world(100, 4)
-    gap = log_loss(fitted.predict(features)[:, 0], k, n) - log_loss(flat.predict(features.logit)[:, 0], k, n)
-    assert gap < 0.1 * (log_loss(expit(features.logit), k, n) - log_loss(flat.predict(features.logit)[:, 0], k, n))
+    gap = log_loss(fitted.predict(features)[:, 0], k, n) - log_loss(flat.predict(features.logit), k, n)
+    assert gap < 0.1 * (log_loss(expit(features.logit), k, n) - log_loss(flat.predict(features.logit), k, n))
 
 
 def test_a_head_that_does_worse_on_questions_held_out_is_not_kept() -> None:
     features, k, n = world(60, 20)
     fitted = ats(**SMALL, learning_rate=1.0).fit(features, k, n)
     assert fitted.epoch_ == 0
-    expected = create_as(TemperatureScaling, calibrators, "temperature").fit(features.logit, k, n).temperature_
+    expected = Temperature(logit=True).fit(features.logit, k, n).temperature_
     np.testing.assert_allclose(fitted.temperatures(features), expected, rtol=1e-6)
     assert ats(**SMALL, learning_rate=1.0, held_out=0).fit(features, k, n).epoch_ == 4
 

@@ -65,14 +65,14 @@ def prefixes(size: int, seed: int = 0) -> tuple[Any, ...]:
 
 def test_with_one_prefix_a_question_it_is_algorithm_1() -> None:
     reward, k, n, _ = prefixes(57)
-    fitted = conformal(level=0.1, share=0.5, seed=3).fit(reward, k, n, questions=np.arange(57))
+    fitted = conformal(level=0.1, share=0.5, seed=3).fit_features(reward, k, n, questions=np.arange(57))
     numbers = np.random.default_rng(3).permutation(57)[: round(57 / 2)]
     scores = np.sort(reward[numbers] - k[numbers] / n[numbers])
     # The (1 - level)(1 + 1/K)-th empirical quantile of K scores is the ceil((1 - level)(K + 1))-th smallest.
     expected = scores[int(np.ceil(0.9 * (len(numbers) + 1))) - 1]
     assert fitted.held_out_ == 28 and fitted.correction_ == pytest.approx(expected)
     new = np.linspace(0, 1, 11)
-    np.testing.assert_allclose(fitted.predict(new)[:, 0], np.clip(new - expected, 0, new))
+    np.testing.assert_allclose(fitted.predict_at(new, fitted.levels)[:, 0], np.clip(new - expected, 0, new))
 
 
 @settings(max_examples=50, deadline=None)
@@ -86,7 +86,7 @@ def test_every_held_out_question_weighs_the_same(sizes: list[int], level: float,
     questions = np.repeat(np.arange(len(sizes)), sizes)
     n = np.full(len(questions), 4)
     reward, k = random.integers(0, 5, len(questions)) / 4, random.integers(0, 5, len(questions))
-    fitted = conformal(level=level).fit(reward, k, n, questions=questions)
+    fitted = conformal(level=level).fit_features(reward, k, n, questions=questions)
     held = np.random.default_rng(0).permutation(len(sizes))[: round(len(sizes) / 2)]
     weights = np.where(np.isin(questions, held), 1 / np.array(sizes)[questions], 0)
 
@@ -102,21 +102,21 @@ def test_every_held_out_question_weighs_the_same(sizes: list[int], level: float,
 
 def test_questions_are_never_split_and_the_order_of_rows_does_not_matter(quantiles: type[Quantiles]) -> None:
     reward, k, n, questions = prefixes(200)
-    fitted = conformal("quantiles").fit(states(reward), k, n, questions=questions)
+    fitted = conformal("quantiles").fit_features(states(reward), k, n, questions=questions)
     seen, _, _, groups, _ = Quantiles.seen
     rows = np.isin(questions, groups)
     np.testing.assert_array_equal(seen.logit, reward[rows])
     np.testing.assert_array_equal(groups, questions[rows])
     assert len(np.unique(groups)) + fitted.held_out_ == len(np.unique(questions))
     order = np.random.default_rng(1).permutation(200)
-    again = conformal("quantiles").fit(states(reward[order]), k[order], n[order], questions=questions[order])
+    again = conformal("quantiles").fit_features(states(reward[order]), k[order], n[order], questions=questions[order])
     assert again.correction_ == fitted.correction_
 
 
 def test_another_seed_holds_out_other_questions_and_the_share_says_how_many() -> None:
     reward, k, n, questions = prefixes(400)
     found = {
-        (share, seed): conformal(share=share, seed=seed).fit(reward, k, n, questions=questions)
+        (share, seed): conformal(share=share, seed=seed).fit_features(reward, k, n, questions=questions)
         for share in (0.3, 0.5)
         for seed in (0, 1)
     }
@@ -134,8 +134,8 @@ def test_only_the_level_of_the_bound_is_corrected_and_quantiles_stay_ordered(
     plain = Quantiles().predict(states(logit))
     for level, column in ((0.1, 0), (0.05, 0), (0.5, 1), (0.9, 2)):
         for labels in (k, np.zeros_like(k), n):  # also labels that lower and raise the bound
-            fitted = conformal("quantiles", level=level).fit(states(logit), labels, n)
-            predicted = fitted.predict(states(logit))
+            fitted = conformal("quantiles", level=level).fit_features(states(logit), labels, n)
+            predicted = fitted.predict_at(states(logit), fitted.levels)
             assert fitted.levels == tuple(sorted({0.1, 0.5, 0.9, level}))
             assert predicted.shape == (300, len(fitted.levels))
             assert (np.diff(predicted, axis=1) >= 0).all()
@@ -151,11 +151,11 @@ def test_only_the_level_of_the_bound_is_corrected_and_quantiles_stay_ordered(
 
 def test_a_point_estimate_is_kept_beside_its_bound() -> None:
     reward, k, n, questions = prefixes(400)
-    fitted = conformal("isotonic").fit(reward, k, n, questions=questions)
+    fitted = conformal("isotonic").fit_features(reward, k, n, questions=questions)
     assert fitted.reads == "reward" and fitted.levels == (0.1, 0.5)
     rows = ~np.isin(questions, np.random.default_rng(0).permutation(np.unique(questions))[: fitted.held_out_])
-    alone = calibrators.create("isotonic").fit(reward[rows], k[rows], n[rows])
-    np.testing.assert_array_equal(fitted.predict(reward)[:, 1], alone.predict(reward)[:, 0])
+    alone = calibrators.create("isotonic").fit_features(reward[rows], k[rows], n[rows])
+    np.testing.assert_array_equal(fitted.predict_at(reward, [0.5]), alone.predict_at(reward, [0.5]))
     assert conformal("temperature").reads == "logit"
 
 
@@ -166,8 +166,9 @@ def test_too_few_held_out_questions_give_a_bound_of_0_and_say_so(questions: int,
     calibrator = conformal(share=0.5)
     calibrator.support = FitSupport(report=said.append)
     n = np.full(questions, 8)
-    calibrator.fit(np.full(questions, 0.75), np.full(questions, 4), n, questions=np.arange(questions))
-    np.testing.assert_allclose(calibrator.predict(np.array([0.9]))[0], [0.65 if bounded else 0.0, 0.9])
+    calibrator.fit_features(np.full(questions, 0.75), np.full(questions, 4), n, questions=np.arange(questions))
+    predicted = calibrator.predict_at(np.array([0.9]), [0.1, 0.5])
+    np.testing.assert_allclose(predicted, [[0.65 if bounded else 0.0, 0.9]])
     message = f"{calibrator.held_out_} held-out questions are too few for level 0.1, so the bound is 0"
     assert said == ([] if bounded else [message])
 
@@ -176,17 +177,17 @@ def test_support_reaches_the_wrapped_calibrator(quantiles: type[Quantiles]) -> N
     calibrator = conformal("quantiles")
     calibrator.support = FitSupport(report=print)
     logit, k, n, questions = prefixes(100)
-    calibrator.fit(states(logit), k, n, questions=questions)
+    calibrator.fit_features(states(logit), k, n, questions=questions)
     assert Quantiles.seen[-1] is calibrator.support
 
 
 def test_the_wrapped_calibrator_is_saved_and_loaded_too(tmp_path: Path) -> None:
     reward, k, n, questions = prefixes(300)
     wrapped = {"plugin": "histogram", "arguments": {"bins": 15}}
-    fitted = conformal(wrapped).fit(reward, k, n, questions=questions)
+    fitted = conformal(wrapped).fit_features(reward, k, n, questions=questions)
     fitted.save(tmp_path / "fit")
     loaded = conformal(wrapped).load(tmp_path / "fit")
-    assert loaded.predict(reward).tobytes() == fitted.predict(reward).tobytes()
+    assert loaded.predict_at(reward, loaded.levels).tobytes() == fitted.predict_at(reward, fitted.levels).tobytes()
     with pytest.raises(DataError, match="contains the calibrator 'histogram', not 'isotonic'"):
         conformal("isotonic").load(tmp_path / "fit")
     (tmp_path / "fit" / "wrapped" / "calibrator.json").unlink()
@@ -227,8 +228,8 @@ def test_wrong_arguments_are_refused(arguments: dict[str, Any], error: type[Exce
 def test_bad_calibration_data_is_refused() -> None:
     reward, k, n, questions = prefixes(20)
     with pytest.raises(ValueError, match="'questions' must have one entry per prefix: 20"):
-        conformal().fit(reward, k, n, questions=questions[:5])
+        conformal().fit_features(reward, k, n, questions=questions[:5])
     with pytest.raises(ValueError, match="no prefixes to fit to"):
-        conformal().fit(reward[:0], k[:0], n[:0], questions=questions[:0])
+        conformal().fit_features(reward[:0], k[:0], n[:0], questions=questions[:0])
     with pytest.raises(PluginFailedError, match="'conformal' is not fitted"):
         conformal("isotonic").predict(reward)
