@@ -16,6 +16,15 @@ Head = Mapping[str, int]
 
 LANGUAGE_HEAD: Head = {"lm_head.weight": 0}
 """The head of a causal language model."""
+_SCORING_HEADS = {"score.weight", "score.0.weight", "score_head.weight", "v_head.summary.weight"}
+_PRM_PLUGINS = {
+    "ForTokenClassification": "token-classifier",
+    "ForProcessRewardModel": "qwen",
+    "ReasonEval": "reasoneval",
+    "ForSequenceClassification": "sequence-classifier",
+    "ForCausalLM": "shepherd or judge",
+}
+"""The plugins that read a kind of model, by a part of the name of its architecture."""
 _TOKENIZER_FILES = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt", "tekken.json")
 _INDEX = "model.safetensors.index.json"
 _AGAIN = "Download or copy the checkpoint again."
@@ -59,6 +68,10 @@ def check_tokenizer(folder: Path, checkpoint: str) -> None:
 def check_head(folder: Path, checkpoint: str, head: Head, reader: str) -> None:
     """Raise an error unless the weights of a checkpoint are whole and have a head; see `checkpoint_problems`."""
     config, shapes = read_config(folder), weight_shapes(folder)
+    kind = ", ".join(map(str, config.get("architectures") or ())) or "an unknown architecture"
+    plugins = [plugin for part, plugin in _PRM_PLUGINS.items() if part in kind]
+    advice = f"Choose a checkpoint of the right kind{''.join(f', or the PRM plugin {plugin}' for plugin in plugins)}."
+    message = f"The checkpoint {checkpoint} is another kind of model ({kind}): {reader}"
     for name, outputs in head.items():
         if head is LANGUAGE_HEAD and (
             config.get("tie_word_embeddings") is not False or "model.embed_tokens.weight" not in shapes
@@ -66,13 +79,12 @@ def check_head(folder: Path, checkpoint: str, head: Head, reader: str) -> None:
             continue  # Its head may be its embeddings, or have another name.
         shape = shapes.get(name)
         if shape is None or (outputs and shape[:1] != (outputs,)):
-            kind = ", ".join(map(str, config.get("architectures") or ())) or "an unknown architecture"
             problem = "there is none" if shape is None else f"its shape is {list(shape)}"
             weight = f"{name} of shape [{outputs}, ...]" if outputs else name
-            raise PluginFailedError(
-                f"The checkpoint {checkpoint} is another kind of model ({kind}): {reader} needs the weight {weight}, "
-                f"but {problem}. Choose a checkpoint of the right kind, or the plugin for this kind."
-            )
+            raise PluginFailedError(f"{message} needs the weight {weight}, but {problem}. {advice}")
+    unread = sorted(_SCORING_HEADS & shapes.keys() - head.keys()) if head else []
+    if unread:
+        raise PluginFailedError(f"{message} does not read its weight {unread[0]}. {advice}")
 
 
 def weight_shapes(folder: Path) -> dict[str, tuple[int, ...]]:
