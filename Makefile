@@ -131,7 +131,7 @@ train-nano-models: install
 	$(BIN)/python -m tools.nano_training
 
 benchmarks: install
-	set -e; for benchmark in models.one_pass_scoring models.lora_training analysis.many_shards; do $(BIN)/python -m benchmarks.$$benchmark; done
+	$(BIN)/python -m benchmarks
 
 # Take pictures of every page of the dashboard of a finished run, into build/screenshots. Chromium must be on the PATH.
 screenshots: install

@@ -1,11 +1,24 @@
-"""The benchmark of the coordinator runs to its end, here with a size that takes a second."""
+"""Every benchmark runs, here in a tiny size, and the table has each of them."""
 
 from __future__ import annotations
 
-from benchmarks.analysis import many_shards
+from importlib import import_module
+
+import pytest
+import torch
+
+from benchmarks.__main__ import FAMILIES, main
 
 
-def test_the_work_of_the_coordinator_is_measured() -> None:
-    shards, seconds, _ = many_shards.measure(100)
-    assert shards > 100
-    assert {"plan the grid", "record all outcomes", "prmcal status"} <= set(seconds)
+@pytest.mark.parametrize("family", FAMILIES)
+def test_each_benchmark_of_a_family_has_a_row(family: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with torch.random.fork_rng():
+        assert main([family, "--tiny"]) == 0
+    table = [line for line in capsys.readouterr().out.splitlines() if line.startswith(f"| {family} |")]
+    assert len(table) == len(import_module(f"benchmarks.{family}").BENCHMARKS)
+
+
+def test_only_the_real_sizes_are_written(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["--tiny", "--write"])
+    assert "--write needs all families in their real sizes." in capsys.readouterr().err

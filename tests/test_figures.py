@@ -9,8 +9,9 @@ import pandas as pd
 import pytest
 
 from benchmarks.documents.__main__ import DOCUMENTS, written
+from benchmarks.documents.aims import aims
 from benchmarks.documents.figures import keys_of_the_nano_grid, load
-from benchmarks.evidence.world import aims, statistics
+from benchmarks.documents.nano import statistics
 
 AGAIN = "Run the nano grid, then `python -m benchmarks.documents runs/nano runs/demo`."
 

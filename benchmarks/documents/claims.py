@@ -15,9 +15,9 @@ from pathlib import Path
 import pandas as pd
 
 from benchmarks.documents.figures import Figures
-from benchmarks.documents.real_prms import QWEN, higher_at_5, real_findings, signed
-from benchmarks.documents.shown import keep, kept_in, markdown, measured, paragraph, points
+from benchmarks.documents.real_prms import QWEN, higher_at_5, real_findings
 from benchmarks.documents.smollm import smollm_claims
+from benchmarks.tables import keep, kept_in, markdown, measured, paragraph, percents, points, signed
 from prmcal.db.catalog import leaderboard
 from prmcal.db.run_folder import published_path
 
@@ -180,8 +180,8 @@ def claims(figures: Figures) -> str:
             f"Not possible: no hidden states. Isotonic regression takes the Brier score of all prefixes of {QWEN} from "
             f"{measured(before, 'brier')} to {measured(after, 'brier')} (n = {before['questions']}).",
             "A fit to 80 solutions [changed little](../reference/measured-on-a-gpu.md#smollm).",
-            f"A Brier reduction of {100 * papers['brier_reduction']:.0f}% [{100 * papers['brier_reduction_low']:.0f}, "
-            f"{100 * papers['brier_reduction_high']:.0f}] (n = 100 and 60); lower than all three {at['lora']}. "
+            f"A Brier reduction of {percents(papers, 'brier_reduction')} (n = 100 and 60); lower than all three "
+            f"{at['lora']}. "
             "`beta-binomial`, which is no part of the paper, is not worse.",
             "`prmcal run published`: about four hours of an H100.",
         ),
@@ -197,8 +197,8 @@ def claims(figures: Figures) -> str:
             "IAS keeps the accuracy of best-of-n with fewer samples.",
             "Not possible: no score of the bare question.",
             real["kept"],
-            f"{points(papers, 'ias_to_best_of_n')} points at {measured(papers, 'ias_samples', 1)} of 64 samples; not "
-            f"lower {at['kept']}. But {points(papers, 'ias_to_equal_cost')} points against a fixed n of the same "
+            f"{points(papers, 'ias_to_best_of_n')} points at {measured(papers, 'ias_samples', '.1f')} of 64 samples; "
+            f"not lower {at['kept']}. But {points(papers, 'ias_to_equal_cost')} points against a fixed n of the same "
             f"cost, which is not worse {at['fixed']} (n = 100 and 60).",
             f"{big}.",
         ),
@@ -206,7 +206,7 @@ def claims(figures: Figures) -> str:
             "IAS with uncalibrated scores spends too little and loses accuracy.",
             "Not possible, for the same reason.",
             real["raw"],
-            f"{points(raw, 'ias_to_best_of_n')} points against best-of-64 with {measured(raw, 'ias_samples', 1)} "
+            f"{points(raw, 'ias_to_best_of_n')} points against best-of-64 with {measured(raw, 'ias_samples', '.1f')} "
             "samples (n = 100 and 60).",
             "As above.",
         ),

@@ -14,9 +14,7 @@ from typing import Any
 
 import pandas as pd
 
-from benchmarks.evidence.overestimation import overestimation
-from benchmarks.evidence.verification import verification
-from benchmarks.evidence.world import world
+from benchmarks.documents.nano import overestimation, verification, world
 from prmcal.db.catalog import comparisons, leaderboard, runs
 from prmcal.db.metrics import COORDINATES, MAIN_METRICS, SETTING, Leaderboard
 from prmcal.db.overview.query import league, league_frame, overview, ranking_frame
@@ -42,7 +40,7 @@ _DEMO_WIDTH = 80
 
 @dataclass(frozen=True, eq=False)
 class Figures:
-    """What the documents quote: rankings, leaderboards, tables of `benchmarks.evidence`, the demo and the machine."""
+    """What the documents quote: rankings, leaderboards, tables of `nano`, the demo and the machine."""
 
     ranking: pd.DataFrame
     calibration: pd.DataFrame
@@ -67,9 +65,9 @@ def record(directory: Path, demo: Path) -> None:
     tables = {
         "ranking": ranking_frame(overview(source)).round(6),
         "league": league_frame(league(source)).round(6),
-        "overestimation": overestimation(directory),
-        "verification": verification(directory),
-        "world": world(directory).round(6),
+        "overestimation": overestimation(source),
+        "verification": verification(source),
+        "world": world(source).round(6),
         "calibration": _with_differences(
             leaderboard(source, "calibration"), comparisons(source), MAIN_METRICS["calibration"]
         ),

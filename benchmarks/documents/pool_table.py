@@ -12,7 +12,6 @@ comparisons: of 20 rules that are equal to their rivals, one is expected to win 
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,6 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from benchmarks.tables import write_table
 from prmcal.arrays import Floats
 from prmcal.errors import DataError
 from prmcal.harness.audit.estimates import Number, mean_of_questions
@@ -40,7 +40,6 @@ FIXED = ("best-of-n", "majority vote", "weighted best-of-n")
 # It uses the truth, so it has no rival of equal cost.
 LEFT_OUT = ("pass@N",)
 _MANY = 3  # settings
-_MARK = re.compile(r"(<!-- pools -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
 class RuleComparison(NamedTuple):
@@ -151,8 +150,7 @@ def main() -> None:
     """Write the table into the page, and print it."""
     text = page(list(compared(Path(sys.argv[1]))))
     print(text)
-    document = PAGE.read_text(encoding="utf-8")
-    PAGE.write_text(_MARK.sub(lambda mark: f"{mark[1]}{text}\n{mark[2]}", document), encoding="utf-8")
+    write_table(PAGE, "pools", text)
 
 
 if __name__ == "__main__":

@@ -17,8 +17,7 @@ import numpy as np
 import pandas as pd
 
 import prmcal
-from benchmarks.documents.shown import keep, kept_in, markdown, paragraph, with_interval
-from benchmarks.evidence.pools import PRMS
+from benchmarks.tables import keep, kept_in, markdown, measured, paragraph, signed
 from prmcal.db import charts
 from prmcal.db.statistics.intervals import bounded_interval, signed_interval
 from prmcal.harness.audit.audit import Audit
@@ -28,6 +27,13 @@ from prmcal.registry.strategies.aggregation import READINGS, read_steps
 
 POOLS = Path(__file__).parents[2] / "docs" / "pools"
 QWEN = "qwen2.5-math-prm-7b"
+PRMS = {
+    QWEN: "qwen2.5-math-1.5b",
+    "math-shepherd-7b": "qwen2.5-1.5b",
+    "rlhflow-8b-llama-3.1-8b": "llama-3.1-8b-int4",
+    "rlhflow-8b-llama-3.2-3b": "llama-3.2-3b-int4",
+}
+"""The shipped pools of PRMs, each with its LLM."""
 NAMES = {QWEN: "Qwen2.5-Math-PRM-7B", "math-shepherd-7b": "Math-Shepherd-7B"}
 LAST, REPAIRED = "Last step", "Reading and fit, unseen questions"
 _BINS = 8
@@ -36,7 +42,7 @@ _BINS = 8
 def record() -> None:
     """Keep the figures of all pools, and draw the picture."""
     tables, levels, steps = [], [], []
-    for pool, (llm, *_) in PRMS.items():
+    for pool, llm in PRMS.items():
         audited = prmcal.audit(f"pool:{pool}")
         solutions = audited.solutions
         size = {"questions": solutions["question"].nunique(), "solutions": len(solutions)}
@@ -103,15 +109,6 @@ def _rows() -> dict[str, pd.DataFrame]:
     return {pool: table[table["pool"] == pool].set_index("reading") for pool in PRMS}
 
 
-def signed(row: Mapping[str, Any], name: str = "error") -> str:
-    """Return a value with a sign and its interval."""
-    return f"{row[name]:+.3f} [{row[f'{name}_low']:+.3f}, {row[f'{name}_high']:+.3f}]"
-
-
-def _shown(row: Mapping[str, Any], name: str) -> str:
-    return with_interval(row[name], row[f"{name}_low"], row[f"{name}_high"])
-
-
 def _names(pool: str, row: Mapping[str, Any]) -> str:
     return f"{NAMES.get(pool, 'RLHFlow-Deepseek-8B')}, {row['llm']}"
 
@@ -127,8 +124,8 @@ def caption() -> str:
     assert chosen["calibrated_high"] < last["brier_low"], "the repair is clear"
     return paragraph(
         f"{NAMES[QWEN]} on MATH-500 ({last['questions']} questions). Brier score of the last step:",
-        f"{_shown(last, 'brier')}; of the best reading of the steps: {_shown(chosen, 'brier')}; with a fit on top:",
-        f"{_shown(chosen, 'calibrated')}.",
+        f"{measured(last, 'brier')}; of the best reading of the steps: {measured(chosen, 'brier')}; with a fit on top:",
+        f"{measured(chosen, 'calibrated')}.",
     )
 
 
@@ -139,7 +136,7 @@ def real_table() -> str:
         last, smallest, chosen = (rows.loc[name] for name in ("last", "min", CHOSEN))
         best, ranks = rows.loc[[*WORDS]]["brier"].idxmin(), "-"
         if last["auc"] == last["auc"]:
-            ranks = f"{_shown(last, 'auc')}, {_shown(smallest, 'auc')} ({last['mixed']:.0f} mixed questions)"
+            ranks = f"{measured(last, 'auc')}, {measured(smallest, 'auc')} ({last['mixed']:.0f} mixed questions)"
         lines.append(
             {
                 "PRM, LLM": _names(pool, last),
@@ -147,8 +144,8 @@ def real_table() -> str:
                 "last step - right": signed(last),
                 "by level 1 to 5": " ".join(f"{error:+.2f}" for error in table[table["pool"] == pool]["error"]),
                 "smallest step - right": signed(smallest),
-                "isotonic on the last step": _shown(last, "calibrated"),
-                "on a reading chosen in folds": f"{_shown(chosen, 'calibrated')} ({WORDS[best]})",
+                "isotonic on the last step": measured(last, "calibrated"),
+                "on a reading chosen in folds": f"{measured(chosen, 'calibrated')} ({WORDS[best]})",
                 "AUC within questions: last, smallest": ranks,
             }
         )
@@ -170,7 +167,7 @@ def readings_table() -> str:
     lines = [
         {
             "reading": WORDS.get(reading, reading),
-            **{pool: _shown(of_pool.loc[reading], "brier") for pool, of_pool in rows.items()},
+            **{pool: measured(of_pool.loc[reading], "brier") for pool, of_pool in rows.items()},
         }
         for reading in (*WORDS, CHOSEN)
     ]
@@ -192,8 +189,8 @@ def real_findings() -> list[str]:
         + ", ".join(signed(row) for row in last.values())
         + f" (n = {last[QWEN]['questions']} each).",
         f"How the steps are read matters as much as a calibrator. The last step of Qwen's PRM has a Brier score of "
-        f"{_shown(last[QWEN], 'brier')}, after isotonic regression {_shown(last[QWEN], 'calibrated')}, and its "
-        f"smallest step {_shown(qwen.loc['min'], 'brier')} as it is. Chosen in folds, a reading cuts more than this "
+        f"{measured(last[QWEN], 'brier')}, after isotonic regression {measured(last[QWEN], 'calibrated')}, and its "
+        f"smallest step {measured(qwen.loc['min'], 'brier')} as it is. Chosen in folds, a reading cuts more than this "
         f"calibrator in {len(large)} of {len(rows)} pools.",
     ]
 

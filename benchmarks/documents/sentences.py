@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pandas as pd
 
+from benchmarks.documents.aims import comparison
 from benchmarks.documents.claims import claims, default_rule, nano_settings, pool_findings
 from benchmarks.documents.figures import FIGURES, Figures
 from benchmarks.documents.real_prms import caption, places_table, readings_table, real_table
-from benchmarks.documents.shown import markdown, measured, numbered, paragraph, with_interval
 from benchmarks.documents.smollm import smollm_findings, smollm_summary
-from benchmarks.evidence.world import comparison
+from benchmarks.tables import kept_in, markdown, measured, numbered, paragraph, percents
 from prmcal.db.metrics import Leaderboard, Metrics
 from prmcal.db.text.board import leaderboard_board
 from prmcal.harness.audit.audit import audit
@@ -70,14 +70,11 @@ def _audit() -> str:
 
 
 def _audit_speed() -> str:
-    small, large = pd.read_csv(FIGURES / "audit-speed.csv").to_dict("records")
-    assert small["cpu_seconds"] < 20, "a small file takes seconds"
-    assert large["cpu_seconds"] < 120 and large["gigabytes"] < 4, "a large file fits a laptop"
+    table = kept_in(FIGURES, "speed").set_index("what")
+    ((what, row),) = table[table.index.str.startswith("`prmcal audit`")].iterrows()
     return paragraph(
-        f"A file with {small['prefixes']:,} scored prefixes takes {small['cpu_seconds']:.0f} seconds of processor time",
-        f"and {small['gigabytes']:.1f} GB of memory, and one with {large['prefixes']:,}",
-        f"({large['megabytes_of_file']:.0f} MB) {large['cpu_seconds']:.0f} seconds and {large['gigabytes']:.1f} GB.",
-        "(`python -m benchmarks.analysis.audit_speed`)",
+        f"An audit of {what.partition(' of ')[2]} takes {row['seconds']:.0f} seconds of processor time and",
+        f"{row['remark']}. (`python -m benchmarks storage`)",
     )
 
 
@@ -108,17 +105,17 @@ def _findings(figures: Figures) -> str:
     assert raw["signed_error_low"] > 0, "uncalibrated scores are too high"
     best = rows[rows["rank_low"] == 1].sort_values("brier_reduction", ascending=False)
     key = "brier_reduction"
-    reductions = " and ".join(f"`{name}` by {_percents(row, key)}" for name, row in best.head(2).iterrows())
-    also = "" if _PAPERS in best.index[:2] else f", and the paper's `{_PAPERS}` by {_percents(papers, key)}"
+    reductions = " and ".join(f"`{name}` by {percents(row, key)}" for name, row in best.head(2).iterrows())
+    also = "" if _PAPERS in best.index[:2] else f", and the paper's `{_PAPERS}` by {percents(papers, key)}"
     first = figures.league.iloc[0]
     at = nano_settings(figures)
     gains = "no rule clearly gains" if first["area_gain_low"] <= 0 else "some rules gain"
     sentences = (
         f"Raw scores are too high by {measured(raw, 'signed_error')} on average, {at['too high']}.",
         f"The best calibrators lower the [noise-corrected](concepts/calibration.md) Brier score: {reductions}{also}.",
-        f"Best-of-n with IAS and `{_PAPERS}` takes {measured(papers, 'ias_samples', 1)} of 64 samples. Its accuracy "
-        f"differs by {_points(papers, 'ias_to_best_of_n')} points from best-of-64, and by "
-        f"{_points(papers, 'ias_to_equal_cost')} from a fixed n of the same cost.",
+        f"Best-of-n with IAS and `{_PAPERS}` takes {measured(papers, 'ias_samples', '.1f')} of 64 samples. Its "
+        f"accuracy differs by {measured(papers, 'ias_to_best_of_n', '.1f', 100)} points from best-of-64, and by "
+        f"{measured(papers, 'ias_to_equal_cost', '.1f', 100)} from a fixed n of the same cost.",
         f"At equal cost, {gains} over a fixed n ([league](how-to/league.md)).",
     )
     return numbered(sentences)
@@ -135,16 +132,6 @@ def _not_bought(figures: Figures) -> str:
     )
 
 
-def _percents(row: pd.Series, name: str, digits: int = 0) -> str:
-    low, high = (f"{100 * row[f'{name}_{end}']:.{digits}f}" for end in ("low", "high"))
-    return f"{100 * row[name]:.{digits}f}% [{low}, {high}]"
-
-
-def _points(row: pd.Series, name: str) -> str:
-    value, low, high = (100 * row[f"{name}{end}"] for end in ("", "_low", "_high"))
-    return with_interval(value, low, high, 1)
-
-
 def _league(figures: Figures) -> str:
     """The table of the entries, best first: of each strategy the best one, and that of the paper's calibrator."""
     table = figures.league
@@ -157,9 +144,9 @@ def _league(figures: Figures) -> str:
             ],
             "strategy": chosen["strategy"],
             "calibrator": chosen["calibrator"].fillna(""),
-            "gain over a fixed n (points)": [_points(row, "area_gain") for _, row in chosen.iterrows()],
-            "with 4 samples": [_percents(row, "accuracy_at_4", 1) for _, row in chosen.iterrows()],
-            "with 16 samples": [_percents(row, "accuracy_at_16", 1) for _, row in chosen.iterrows()],
+            "gain over a fixed n (points)": [measured(row, "area_gain", ".1f", 100) for _, row in chosen.iterrows()],
+            "with 4 samples": [percents(row, "accuracy_at_4", 1) for _, row in chosen.iterrows()],
+            "with 16 samples": [percents(row, "accuracy_at_16", 1) for _, row in chosen.iterrows()],
         }
     )
     return markdown(rows)
@@ -173,7 +160,7 @@ def _league_reading(figures: Figures) -> str:
     ias = 100 * figures.league[figures.league["strategy"] == "best-of-n + IAS"]["area_gain"]
     votes = 100 * best.loc[list(_ANSWERS_ONLY), "area_gain"]
     ahead = "is ahead of" if first["rank_high"] == 1 else "leads, but is not clearly ahead of all of"
-    gain = _points(best.loc[_BY_SCORES], "area_gain")
+    gain = measured(best.loc[_BY_SCORES], "area_gain", ".1f", 100)
     calibrated = "" if pd.isna(first["calibrator"]) else f" with `{first['calibrator']}`"
     return paragraph(
         f"`{first['strategy']}`{calibrated} {ahead} the other {others} entries.",

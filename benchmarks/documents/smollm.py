@@ -14,7 +14,7 @@ from typing import Any
 
 import pandas as pd
 
-from benchmarks.documents.shown import keep, kept_in, measured, points
+from benchmarks.tables import keep, kept_in, measured, points, rows_where, signed
 from prmcal import open_run
 from prmcal.db.overview.query import league, league_frame
 from prmcal.db.run_folder import published_path
@@ -42,9 +42,7 @@ def _differences(run: Any, boards: dict[str, pd.DataFrame]) -> list[dict[str, An
     """Return the paired differences that the texts quote: A minus B, for each PRM."""
 
     def cell(board: str, prm: str | None, strategy: str | None, calibrator: str | None) -> str:
-        rows = boards[board]
-        for column, value in (("prm", prm), ("strategy", strategy), ("calibrator", calibrator)):
-            rows = rows[rows[column].isna() if value is None else rows[column] == value]
+        rows = rows_where(boards[board], prm=prm, strategy=strategy, calibrator=calibrator)
         return str(rows["cell_id"].item())
 
     differences = []
@@ -73,9 +71,7 @@ def _differences(run: Any, boards: dict[str, pd.DataFrame]) -> list[dict[str, An
 
 def _row(table: pd.DataFrame, **values: str | None) -> pd.Series:
     """Return the only row with these values; None is no value."""
-    for column, value in values.items():
-        table = table[table[column].isna() if value is None else table[column] == value]
-    (_, row), *others = table.iterrows()
+    (_, row), *others = rows_where(table, **values).iterrows()
     assert not others
     return row
 
@@ -109,9 +105,8 @@ def smollm_findings() -> list[str]:
         f"differs by {points(to_vote)} points (n = {n}). So a PRM helps in 1 of 2 settings, and clearly beats a vote "
         "in none.",
         f"Isotonic regression changes the [noise-corrected](../concepts/calibration.md) Brier score of Yes or No by "
-        f"{_ends(isotonic[YES_NO])}, and that of "
-        f"the head by {_ends(isotonic[HEAD])} (n = {n}): it helps in 1 of 2 settings, not where the scores are nearly "
-        "right.",
+        f"{signed(isotonic[YES_NO], 'difference')}, and that of the head by {signed(isotonic[HEAD], 'difference')} "
+        f"(n = {n}): it helps in 1 of 2 settings, not where the scores are nearly right.",
     ]
 
 
@@ -125,10 +120,6 @@ def smollm_summary() -> str:
         f"{single['questions']} stories, with best-of-16 by a value head on {measured(head, 'accuracy')}, and "
         f"with a vote on {measured(vote, 'accuracy')}."
     )
-
-
-def _ends(row: pd.Series) -> str:
-    return f"{row['difference']:+.3f} [{row['difference_low']:+.3f}, {row['difference_high']:+.3f}]"
 
 
 def smollm_claims() -> dict[str, str]:
@@ -146,7 +137,7 @@ def smollm_claims() -> dict[str, str]:
         "kept": f"Between {points(worst)} and {points(to_best.loc[to_best['difference'].idxmax()])} points at "
         f"{len(to_best)} pairs of PRM and calibrator; clearly lower at {(to_best['difference_high'] < 0).sum()}. "
         f"Against a fixed n of the same cost at worst {points(against)} (n = {n}).",
-        "raw": f"With the head's own scores {points(raw_ias)} points with {measured(samples, 'samples', 1)} of 16 "
+        "raw": f"With the head's own scores {points(raw_ias)} points with {measured(samples, 'samples', '.1f')} of 16 "
         f"samples (n = {n}).",
     }
 

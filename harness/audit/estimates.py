@@ -46,7 +46,7 @@ _GROUPS = 5_000
 LEAST_MIXED = 10
 """Questions with right and wrong solutions without which no AUC is shown."""
 LEAST_INFORMATIVE = 10
-"""Informative questions that a verdict on calibrators needs. See ``python -m benchmarks.statistics.audit_coverage``."""
+"""Informative questions for a verdict on calibrators. See ``python -m benchmarks.simulations.audit_coverage``."""
 _UNEVEN = 0.5
 """If the effective share of the questions is below this, each question counts the same."""
 _BOOTSTRAP = Bootstrap(1000, 0)

@@ -165,7 +165,7 @@ class SafeChoice(PoolStrategy):
     PRM if new questions come from the same source as the calibration questions. The promise does not hold for more
     samples than the calibration questions have trajectories. The proof is for many questions only, by the central limit
     theorem. How often it is broken with 50 to 500 questions was measured: see ``python -m
-    benchmarks.statistics.safe_choice``. Of the passing variants that are hardly less accurate than the best, the
+    benchmarks.simulations.safe_choice``. Of the passing variants that are hardly less accurate than the best, the
     cheapest is used.
     """
 

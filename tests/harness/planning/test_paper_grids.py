@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.cluster.placement import GPUS, busy, last_start_of_small, simulate
+from benchmarks.placement import GPUS, busy, last_start_of_small, simulate
 from prmcal.db.queries.leaderboard import reported
 from prmcal.harness.execution.machine import slots_of_machine
 from prmcal.harness.planning.gpu_hours import model_costs

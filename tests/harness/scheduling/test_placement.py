@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.cluster.placement import Stint, simulated
+from benchmarks.placement import Stint, simulated
 from prmcal.harness.execution.machine import Slot, slots_of_machine
 from prmcal.harness.jobs.job import Job, JobLabels, Shard
 from prmcal.harness.jobs.parameters import Parameters, PluginReference

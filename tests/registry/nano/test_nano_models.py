@@ -13,7 +13,7 @@ import pytest
 from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
 
-from benchmarks.evidence.world import diversity_of
+from benchmarks.documents.nano import diversity_of
 from prmcal.registry.contracts.data import Prefix, Sampling
 from prmcal.registry.plugins import datasets, llms, prms
 from prmcal.registry.strategies.best_of import best_of_n

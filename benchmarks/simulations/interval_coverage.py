@@ -1,6 +1,6 @@
 """How often 95% intervals contain the truth, and how often paired tests see a difference where there is none.
 
-python -m benchmarks.statistics.interval_coverage [WORLDS [WORD...]]
+python -m benchmarks.simulations.interval_coverage [WORLDS [WORD...]]
 
 Each simulation draws worlds in which the truth is known (400 by default). With words, only those simulations are run
 whose names contain one. A coverage of .95 is good, and a larger one is cautious. A test should see a difference in 5%

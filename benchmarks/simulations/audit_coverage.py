@@ -1,6 +1,6 @@
 """How often the intervals of `prmcal audit` contain the truth, in worlds where it is known.
 
-python -m benchmarks.statistics.audit_coverage [WORLDS [NAME...]]
+python -m benchmarks.simulations.audit_coverage [WORLDS [NAME...]]
 
 A world has questions with four solutions each, outcomes, and scores that are a bent and shifted version of the chance
 of success. The truth is taken over 4,000 further questions, whose chances are known: of the signed error, its mean; of

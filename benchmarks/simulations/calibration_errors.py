@@ -1,6 +1,6 @@
 """How far estimates of adaptive calibration errors lie from the truth, and how often their intervals contain it.
 
-python -m benchmarks.statistics.calibration_errors [WORLDS]
+python -m benchmarks.simulations.calibration_errors [WORLDS]
 
 Each simulation draws worlds (300 by default) in which the success probabilities are known. The true error is that of
 400,000 questions without noise of the follow-ups.
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy.special import expit, logit, ndtr
 from scipy.stats import beta
 
-from benchmarks.statistics.interval_coverage import BOOTSTRAP, measured
+from benchmarks.simulations.interval_coverage import BOOTSTRAP, measured
 from prmcal.db.statistics.bootstrap import estimate
 from prmcal.db.statistics.intervals import percentile_interval
 from prmcal.registry.contracts.metric import PrefixRows

@@ -1,6 +1,6 @@
 """How often the strategy `safe choice` breaks its promise, and what it reaches, where the truth is known.
 
-OMP_NUM_THREADS=1 python -m benchmarks.statistics.safe_choice [--write DOCUMENT] [RESAMPLES [POOL...]]
+OMP_NUM_THREADS=1 python -m benchmarks.simulations.safe_choice [--write DOCUMENT] [RESAMPLES [POOL...]]
 
 A pool has questions with 16 trajectories each. Their success probabilities follow a Beta distribution, wrong answers
 agree as theta says, and scores of right and of wrong trajectories are normal, with an AUC within questions. Shipped
@@ -23,9 +23,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-from scipy.special import logsumexp, ndtr, ndtri, stdtrit
+from scipy.special import logsumexp, ndtri
 
-from prmcal.arrays import Floats, Ints
+from benchmarks.tables import write_table
+from prmcal.arrays import Floats
 from prmcal.harness.audit.pooled import pool_of
 from prmcal.harness.audit.scored import scored_records
 from prmcal.log_odds import log_odds
@@ -37,7 +38,7 @@ from prmcal.registry.reading.pools import read_pool, shipped_pools
 from prmcal.registry.strategies.safe_choice import Candidates, SafeChoice
 
 QUESTIONS, SAMPLES, CALIBRATION = 600, 16, (50, 100, 200, 500)
-DELTA, LOSS, UNSEEN = 0.1, 0.05, 0.5
+DELTA, LOSS = 0.1, 0.05
 BETS = (0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.65, 0.8)
 """Shares of the wealth that a player of `proved` bets."""
 
@@ -102,17 +103,14 @@ def pools(name: str, most: int = 1) -> Iterator[tuple[str, Pool]]:
             yield ", ".join(titles), Pool(correct, answers, scores=scores)
 
 
-def insert(document: Path, name: str, rows: list[str]) -> None:
-    """Write a table between the two comments of a document that name it."""
-    begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
-    text = document.read_text(encoding="utf-8")
-    before, after = text.split(begin)[0], text.split(end)[1]
-    document.write_text("\n".join([before + begin, *rows, end + after]), encoding="utf-8")
-
-
 def with_others(document: Path, rows: dict[str, str]) -> list[str]:
     """Return rows by their titles, and those of other pools that the table of a document has. Worlds come last."""
-    old = document.read_text(encoding="utf-8").split("<!-- safe choice: ")[1].split("\n")[3:-1]
+    old = (
+        document.read_text(encoding="utf-8")
+        .partition("<!-- table: safe-choice -->")[2]
+        .partition("<!-- end -->")[0]
+        .split("\n")[3:-1]
+    )
     rows = {line.split(" | ")[0].removeprefix("| "): line for line in old} | rows
     return [*(line for title, line in rows.items() if title not in WORLDS), *(rows[title] for title in WORLDS)]
 
@@ -132,7 +130,7 @@ def measured(title: str, pool: Pool, resamples: int) -> list[str]:
     costs = np.stack([variant.samples for variant in answered])
     truth, cost = table.mean(axis=1), costs.mean(axis=1)
     short = np.array([shortfall(variant, truth, cost, candidates) for variant in range(len(truth))]) > 1e-9
-    test, cells, most = Test(replace(candidates, cost=cost), table), [], np.zeros(3)
+    cells, most = [], np.zeros(3)
     for questions in CALIBRATION:
         random = np.random.default_rng(questions)
         gains, broken = np.zeros((2, resamples, 3))
@@ -140,7 +138,7 @@ def measured(title: str, pool: Pool, resamples: int) -> list[str]:
             drawn = random.integers(0, test_pool.questions, questions)
             resampled = Candidates(cost, candidates.rule, table[:, drawn])
             best = [int(resampled.accuracy.mean(axis=1).argmax())]
-            ways = test.safe(np.bincount(drawn, minlength=test_pool.questions)), best, proved(resampled)
+            ways = resampled.safe(DELTA, LOSS), best, proved(resampled)
             for way, passed in enumerate(ways):
                 gains[number, way] = truth[resampled.best(passed, pool.size)] - truth[0]
                 broken[number, way] = short[passed].any()
@@ -148,51 +146,6 @@ def measured(title: str, pool: Pool, resamples: int) -> list[str]:
         most = np.maximum(most, broken.mean(axis=0))
         print(f"{title}, {questions} questions: {cells[-1]}, broken {broken.mean(axis=0)}", flush=True)
     return [title, *cells, "/".join(f"{share:.3f}" for share in most)]
-
-
-class Test:
-    """The test of `Candidates.safe` by first and second moments of questions with weights, ten times as fast."""
-
-    def __init__(self, candidates: Candidates, table: Floats) -> None:
-        self.candidates, self.table, self.random = candidates, table, np.random.default_rng(0)
-        variants = range(1, len(table))
-        pairs = [(variant, rival) for variant in variants for rival in candidates.rivals(variant, np.eye(len(table)))]
-        weights = np.array([rival for _, rival in pairs])
-        self.tested = np.array([variant for variant, _ in pairs])
-        # A rival is one variant, or a mixture of two.
-        self.low, self.high = weights.argsort(axis=1, kind="stable")[:, -2:].T
-        self.share = weights[np.arange(len(pairs)), self.low]
-
-    def safe(self, counts: Ints) -> list[int]:
-        """Return the variants that keep the promise, by how often each question was drawn."""
-        n, tested, low, high, share = counts.sum(), self.tested, self.low, self.high, self.share
-
-        def t(mean: Floats, square: Floats) -> Floats:
-            middle = (n * mean - UNSEEN) / (n + UNSEEN)
-            squares = n * (square - 2 * middle * mean + middle**2) + UNSEEN * (1 + middle) ** 2
-            return np.asarray(middle / np.sqrt(squares / (n + UNSEEN - 1) / (n + UNSEEN)))
-
-        gains = self.table - self.table[0]
-        mean, product = gains @ counts / n, (gains * counts) @ gains.T / n
-        varied = np.diag(product) - mean**2 > 1e-12
-        if not varied.any():
-            return [0]
-        scaled = (gains - mean[:, None])[varied] * np.sqrt(counts)
-        values, vectors = np.linalg.eigh(np.corrcoef(np.concatenate([scaled, -scaled], axis=1)))
-        normal = self.random.standard_normal((len(values), 1000))
-        luck = ((vectors * np.sqrt(np.maximum(values, 0))) @ normal).max(axis=0)
-        critical = stdtrit(n - 1, ndtr(np.quantile(luck, 1 - DELTA)))
-        lost = mean[tested] - (1 - share) * mean[high] - share * mean[low] + LOSS
-        # Each difference is that of the gain of a variant and the gain of its rival.
-        weights = np.stack([np.ones(len(tested)), share - 1, -share])
-        indices = np.stack([tested, high, low])
-        square = np.einsum("ip,jp,ijp->p", weights, weights, product[indices[:, None], indices])
-        against = t(lost, square + 2 * LOSS * (lost - LOSS) + LOSS**2)
-        passed = t(mean, np.diag(product)) > critical
-        passed[tested[against <= critical]] = False
-        return sorted(
-            {0, *np.flatnonzero(passed).tolist()}, key=lambda variant: (self.candidates.cost[variant], variant)
-        )
 
 
 def proved(candidates: Candidates) -> list[int]:
@@ -238,7 +191,7 @@ def main() -> None:
     print("\n".join([head, *rows.values()]))
     if document:
         line = f"|{' --- |' * (len(CALIBRATION) + 2)}"
-        insert(document, "safe choice", [head, line, *with_others(document, rows)])
+        write_table(document, "safe-choice", "\n".join([head, line, *with_others(document, rows)]))
 
 
 if __name__ == "__main__":

@@ -1,10 +1,7 @@
-"""How busy eight GPUs are in a run of the paper's grid, whose 72B PRM needs four of them.
+"""Simulated runs: who computes which shard when, by the schedule and the placement of workers of a real run.
 
-python -m benchmarks.cluster.placement
-
-The schedule and the placement of workers are those of a real run. The clock is simulated: every shard takes the time
-that `prmcal plan` assumes, and a model is loaded in two minutes. Against it stand workers of four GPUs each, as if the
-largest model decided for all. No model, no data and no GPU are needed.
+The clock is simulated: every shard takes the time that `prmcal plan` assumes, and a model is loaded in two minutes. No
+model, no data and no GPU are needed.
 """
 
 from __future__ import annotations
@@ -14,6 +11,7 @@ from dataclasses import dataclass
 from heapq import heappop, heappush
 from pathlib import Path
 
+from benchmarks.measuring import Figure
 from prmcal.harness.execution.events import ShardOutcome
 from prmcal.harness.execution.machine import Slot, Worker, next_start, slots_of_machine
 from prmcal.harness.execution.schedule import Schedule
@@ -25,15 +23,14 @@ from prmcal.harness.planning.planner import build_plan
 from prmcal.harness.planning.reading import read_grid
 from prmcal.harness.storage.store import ArtifactRef, Manifest
 
-GRID = Path(__file__).parents[2] / "grids" / "paper.yaml"
+GRID = Path(__file__).parents[1] / "grids" / "paper.yaml"
 GPUS = "01234567"
-SECONDS_OF_LOADING = 120.0
-"""Seconds until a model is loaded and its engine has started."""
+_SECONDS_OF_LOADING = 120.0
 
 
 @dataclass(frozen=True, slots=True)
 class Stint:
-    """The time that a worker takes for a shard in a simulated run."""
+    """The time that a worker takes for a shard."""
 
     shard: Shard[Parameters]
     gpus: tuple[str, ...]
@@ -50,7 +47,7 @@ def simulated(
     seconds: Callable[[Shard[Parameters]], float],
     loading: float = 0.0,
 ) -> list[Stint]:
-    """Return who would compute the shards of a plan when, by the schedule and the placement of a real run.
+    """Return a simulated run.
 
     `done` are the finished shards, `seconds` returns the time of a shard, and to load a model takes `loading` seconds.
     """
@@ -83,7 +80,7 @@ def simulated(
 
 
 def simulate(plan: Plan, slots: Sequence[Slot]) -> list[Stint]:
-    """Return who would compute what when, with the plan's estimates of times."""
+    """Return a simulated run with the plan's estimates of times."""
     seconds = {
         shard.ref: 3600
         * sum(
@@ -92,7 +89,7 @@ def simulate(plan: Plan, slots: Sequence[Slot]) -> list[Stint]:
         )
         for shard, work in assumed_work(plan)
     }
-    return simulated(plan, (), slots, lambda shard: seconds[shard.ref], SECONDS_OF_LOADING)
+    return simulated(plan, (), slots, lambda shard: seconds[shard.ref], _SECONDS_OF_LOADING)
 
 
 def busy(stints: Sequence[Stint], end: float, gpus: int) -> float:
@@ -106,18 +103,18 @@ def last_start_of_small(stints: Sequence[Stint]) -> float:
     return max(stint.begin for stint in stints if stint.shard.gpus == 1)
 
 
-def main() -> None:
-    """Print the wall time and the share of busy GPUs."""
+def eight_gpus(tiny: bool) -> Figure:
+    """Simulate a run of the paper's grid, whose 72B PRM needs four GPUs, against workers of four GPUs each."""
     plan = build_plan(read_grid(GRID), stand_ins=True)
-    for title, workers in (("GPUs by shard", 8), ("four GPUs for every worker", 2)):
-        stints = simulate(plan, slots_of_machine(GPUS, workers))
-        wall, small = max(stint.end for stint in stints), last_start_of_small(stints)
-        print(
-            f"{title}: {wall / 3600:.1f} h, {len(GPUS) * wall / 3600:.0f} GPU-hours reserved, busy "
-            f"{busy(stints, small, len(GPUS)):.1%} of the time while work for one GPU waits ({small / 3600:.1f} h), "
-            f"{busy(stints, wall, len(GPUS)):.1%} of the whole"
-        )
-
-
-if __name__ == "__main__":
-    main()
+    plan = plan.part(plan.cells_with({"llm": ["Llama-3.2-1B"]})) if tiny else plan
+    by_shard, by_four = (simulate(plan, slots_of_machine(GPUS, workers)) for workers in (len(GPUS), 2))
+    assert {stint.shard.ref for stint in by_shard} == {stint.shard.ref for stint in by_four}, "the shards are equal"
+    seconds, peer_seconds = (max(stint.end for stint in stints) for stints in (by_shard, by_four))
+    share = busy(by_shard, last_start_of_small(by_shard), len(GPUS))
+    return Figure(
+        "a simulated run of the grid `paper` on 8 GPUs, from its begin to its end",
+        seconds,
+        "workers of four GPUs each, which its largest model needs",
+        peer_seconds,
+        f"GPUs are busy {share:.1%} of the time while work for one GPU waits",
+    )

@@ -1,6 +1,6 @@
 """Newer stopping rules, which are plugins in `examples/`, against `learned stopping` at equal cost, on shipped pools.
 
-    python -m benchmarks.statistics.rivals [--write DOCUMENT]
+    python -m benchmarks.simulations.rivals [--write DOCUMENT]
 
 Half of the questions of a pool teach the rules, the other half test them, and both halves swap. At the mean cost of a
 rival, `learned stopping` is a mixture of the two variants of its curve whose costs are next to it. A cell is its
@@ -15,7 +15,8 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.statistics.safe_choice import insert, pools
+from benchmarks.simulations.safe_choice import pools
+from benchmarks.tables import write_table
 from prmcal.harness.audit.estimates import Number, mean_of_questions
 from prmcal.registry.contracts.pool import Pool
 from prmcal.registry.contracts.strategy import Allowance, PoolStrategy
@@ -56,7 +57,7 @@ def main() -> None:
         rows.append(f"| {title} | {' | '.join(shown(compared(pool, name)) for name in RIVALS)} |")
         print(rows[-1], flush=True)
     if sys.argv[1:2] == ["--write"]:
-        insert(Path(sys.argv[2]), "rivals", rows)
+        write_table(Path(sys.argv[2]), "rivals", "\n".join(rows))
 
 
 def shown(number: Number) -> str:

@@ -1,1 +1,0 @@
-"""How GPUs of several sizes are used."""

@@ -1,1 +1,0 @@
-"""What finished runs show, as tables."""
