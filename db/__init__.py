@@ -3,6 +3,7 @@
 Running a grid belongs in ``prmcal.harness``.
 
 run_folder    the paths of an output folder, and whether a run writes to it
+dialect       DuckDB for SQLAlchemy
 reader        connections for a writer and for readers, and the check of the layout
 writer        the only writer: the file, its transactions and publishing
 metrics       the names of leaderboards, metrics and cells

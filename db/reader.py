@@ -9,11 +9,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import duckdb
 import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 
 from prmcal import errors
+from prmcal.db import dialect
 from prmcal.db.run_folder import artifacts_root
 from prmcal.db.tables import Base, SchemaVersion
 from prmcal.db.tables.runs import SCHEMA_VERSION
@@ -50,7 +52,7 @@ def engine_for(path: Path, *, read_only: bool = False, reads: Path | None = None
 
     Its connections can only access files in the folder `reads`, since a view could name any file.
     """
-    url = sa.URL.create("duckdb", database=str(path))
+    url = sa.URL.create(dialect.URL, database=str(path))
     engine = sa.create_engine(url, poolclass=NullPool, connect_args={"read_only": read_only, "config": _CLOSED})
 
     @sa.event.listens_for(engine, "connect")
@@ -59,11 +61,6 @@ def engine_for(path: Path, *, read_only: bool = False, reads: Path | None = None
         folders = [] if reads is None else [str(folder.resolve()) for folder in (reads, artifacts_root(reads))]
         connection.execute("SET allowed_directories = $folders", {"folders": folders})
         connection.execute("SET enable_external_access = false")
-
-    @sa.event.listens_for(engine, "handle_error")
-    def give_up(context: Any) -> None:
-        # After a fatal error, such as a full disk in a checkpoint, DuckDB refuses everything, a rollback too.
-        context.is_disconnect |= "FATAL" in str(context.original_exception)
 
     return engine
 
@@ -110,8 +107,8 @@ def driver_errors(path: Path) -> Iterator[None]:
     """Translate errors of the driver into errors with advice."""
     try:
         yield
-    except DBAPIError as error:
-        meaning = _meaning(path, str(error.orig))
+    except (DBAPIError, duckdb.Error) as error:
+        meaning = _meaning(path, str(getattr(error, "orig", error)))
         if meaning is None:
             raise
         raise meaning from error
@@ -126,7 +123,8 @@ def prepare_layout(connection: sa.Connection, path: Path) -> None:
         check_layout(connection, path)
     else:
         statements: list[str] = []  # One script of all takes a third of the time.
-        mock = sa.create_mock_engine("duckdb://", lambda ddl, *_: statements.append(str(ddl.compile(connection))))
+        url = sa.URL.create(dialect.URL)
+        mock = sa.create_mock_engine(url, lambda ddl, *_: statements.append(str(ddl.compile(connection))))
         Base.metadata.create_all(mock)
         connection.exec_driver_sql(";".join(statements))
         connection.execute(sa.insert(SchemaVersion).values(version=SCHEMA_VERSION))
@@ -247,16 +245,11 @@ def frame(source: Source, query: sa.Select[*tuple[Any, ...]]) -> "pd.DataFrame":
     Arrow carries the rows, ten times as fast as one by one. Integer columns have the dtype ``Int64``, which allows
     missing values. A missing text is None in a column without texts.
     """
-    import duckdb
-
     columns = [column for column in query.selected_columns if isinstance(column, sa.ColumnElement)]
     types = {column.name: _DTYPES[kind] for column in columns for kind in _DTYPES if isinstance(column.type, kind)}
     with connection_of(source) as connection:
         cursor: Any = connection.execute(query).cursor
-        try:
-            rows: pd.DataFrame = cursor.to_arrow_table().to_pandas()
-        except duckdb.Error as error:
-            raise sa.exc.DBAPIError(str(query), {}, error) from error
+        rows: pd.DataFrame = cursor.to_arrow_table().to_pandas()
     for name in rows.columns[rows.isna().all()]:
         rows[name] = None
     for column in columns:

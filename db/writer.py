@@ -90,16 +90,13 @@ class Writer:
     def loaded_jobs(self) -> set[str]:
         """Return the keys of the jobs whose artifacts are in the database."""
         with self._connected() as connection:
-            return set(
-                connection.execute(sa.select(tables.JobRow.job_key).where(tables.JobRow.status == "done")).scalars()
-            )
+            return set(connection.scalars(sa.select(tables.JobRow.job_key).where(tables.JobRow.status == "done")))
 
     def finished_cells(self) -> dict[str, str | None]:
         """Return the keys of the jobs that measured the finished cells, by the sorted ids of the cells."""
         with self._connected() as connection:
             cells = sa.select(tables.Cell.cell_id, tables.Cell.job_key).where(tables.Cell.status == "done")
-            rows = connection.execute(cells.order_by(tables.Cell.cell_id))
-            return {row.cell_id: row.job_key for row in rows}
+            return {row.cell_id: row.job_key for row in connection.execute(cells.order_by(tables.Cell.cell_id))}
 
     def last_run_ended(self) -> bool:
         """Return whether the last run was not interrupted, so that its comparisons are stored, and was published."""
@@ -116,9 +113,7 @@ class Writer:
         temporary = self._temporary()
         try:
             with self._connected() as connection:
-                connection.execution_options(isolation_level="AUTOCOMMIT")
                 connection.exec_driver_sql("CHECKPOINT")  # The file is complete when it is closed.
-            temporary.unlink(missing_ok=True)
             shutil.copyfile(self.path, temporary)
             temporary.replace(self.published)
         except IsADirectoryError as error:
@@ -274,27 +269,15 @@ def _insert_columns(connection: sa.Connection, table: sa.Table, batches: Iterabl
     if not arrow_tables:
         return
     # A statement for each small batch takes ten times as long.
-    rows = pa.concat_tables(arrow_tables)
+    rows = pa.concat_tables(arrow_tables, promote_options="permissive")
     names = _quoted(rows.column_names)
-    connection.exec_driver_sql("register", (_VIEW, rows))
+    connection.connection.register(_VIEW, rows)
     connection.exec_driver_sql(f"INSERT OR REPLACE INTO {table.name} ({names}) SELECT {names} FROM {_VIEW}")
 
 
 def _arrow(table: sa.Table, columns: Mapping[str, Values]) -> pa.Table:
-    kinds: dict[type, pa.DataType] = {
-        sa.JSON: pa.string(),
-        sa.Boolean: pa.bool_(),
-        sa.Integer: pa.int64(),
-        sa.Double: pa.float64(),
-        sa.DateTime: pa.timestamp("us"),
-        sa.Text: pa.large_string(),
-    }
-    arrays = {}
-    for name, values in columns.items():
-        base = next(kind for kind in kinds if isinstance(table.columns[name].type, kind))
-        listed = [json.dumps(value) for value in values] if base is sa.JSON else values
-        arrays[name] = pa.array(listed, kinds[base])
-    return pa.table(arrays)
+    as_text = [column.name for column in table.columns if isinstance(column.type, sa.JSON)]
+    return pa.table({**columns, **{name: [json.dumps(value) for value in columns[name]] for name in as_text}})
 
 
 def _batches(files: Files) -> Iterator[dict[str, Sequence[Path]]]:

@@ -34,7 +34,7 @@ IMPORTED = [
         "prmcal.db.catalog",
         "prmcal.db.writer",
         "prmcal.harness.execution.run",
-        "duckdb_sqlalchemy",
+        "duckdb",
         "pyarrow.dataset",
         "pandas.core.methods.to_dict",
         "prmcal.registry.calibrators.reward",

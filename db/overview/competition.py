@@ -15,7 +15,7 @@ import pandas as pd
 from prmcal.db.metrics import RANKING_METRIC, SETTING
 from prmcal.db.overview import ranking, reading
 from prmcal.db.overview.query import league, overview
-from prmcal.db.overview.types import Outcomes, Overview, Rank, levels_of
+from prmcal.db.overview.types import Entry, Outcomes, Overview, Rank, levels_of
 from prmcal.db.queries.cells import Names, with_role
 from prmcal.db.queries.leaderboard import leaderboard
 from prmcal.db.reader import Source, connection_of
@@ -148,14 +148,12 @@ def _strategies(source: Source, names: Names) -> Competition:
         columns = {"area_gain": "value", "area_gain_low": "low", "area_gain_high": "high"}
         standing = cells["area_gain_standing"]
         with_values = cells.rename(columns=columns).assign(standing=standing, ratio=1 - cells["area_gain"] / _POINTS)
-        level = [f"{value:g}" if value == value else "" for value in with_values["level"].astype(float)]
-        with_values["name"] = list(zip(cells["strategy"], cells["calibrator"].fillna(""), level, strict=True))
+        with_values["name"] = [Entry.of(row.strategy, row.calibrator, row.level) for row in cells.itertuples()]
         by_entry = _cells(with_values, "name", SETTING)
     rows = []
     for row in ranked.rows:
-        entry = row.entry
-        key = (entry.strategy, entry.calibrator, "" if entry.level is None else f"{entry.level:g}")
-        rows.append(Competitor(f"{entry.name}{levels[entry]}", row.rank, row.gain, row.outcomes, by_entry.get(key, {})))
+        name, cells_here = f"{row.entry.name}{levels[row.entry]}", by_entry.get(row.entry, {})
+        rows.append(Competitor(name, row.rank, row.gain, row.outcomes, cells_here))
     return Competition("strategy", tuple(SETTING), _settings(cells, SETTING), tuple(rows), None)
 
 

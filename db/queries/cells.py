@@ -219,6 +219,8 @@ def cell(source: Source, cell_id: str, *, samples: int = 3) -> CellDetail:
         kinds = ("llm", "prm", "calibrator", "dataset", "strategy")
         names = [(kind, row[kind]) for kind in kinds if row[kind] is not None]
         its_plugins = sa.tuple_(PluginRow.kind, PluginRow.name).in_(names)
+        # The jobs of its calibrator have other questions.
+        measured = jobs.merge(jobs.loc[jobs["depth"] == 0, ["llm", "dataset", "split"]])
         splits = jobs[["dataset", "split"]].dropna().drop_duplicates().itertuples(index=False, name=None)
         datasets = sa.select(DatasetRow).where(sa.tuple_(DatasetRow.name, DatasetRow.split).in_(list(splits)))
         results = sa.select(Result).where(Result.cell_id == cell_id)
@@ -230,7 +232,7 @@ def cell(source: Source, cell_id: str, *, samples: int = 3) -> CellDetail:
             jobs=jobs,
             plugins=frame(connection, sa.select(PluginRow).where(its_plugins).order_by(PluginRow.kind, PluginRow.name)),
             datasets=frame(connection, datasets.order_by(DatasetRow.name, DatasetRow.split)),
-            samples=frame(connection, sampled(list(_measured_jobs(jobs, row)["job_key"])).limit(samples)),
+            samples=frame(connection, sampled(list(measured["job_key"])).limit(samples)),
         )
 
 
@@ -255,15 +257,6 @@ def _upstream_jobs(connection: sa.Connection, row: dict[str, Any]) -> pd.DataFra
     nearest = sa.select(upstream.c.job_key, depth).group_by(upstream.c.job_key).subquery()
     jobs = sa.select(nearest.c.depth, JobRow.__table__).join(nearest, nearest.c.job_key == JobRow.job_key)
     return frame(connection, jobs.order_by(nearest.c.depth, JobRow.kind, JobRow.job_key))
-
-
-def _measured_jobs(jobs: pd.DataFrame, row: dict[str, Any]) -> pd.DataFrame:
-    """Keep the jobs of a cell's LLM on its test questions. The jobs of its calibrator have other questions."""
-    same = (jobs["dataset"] == row["dataset"]) & (jobs["llm"] == row["llm"])
-    split = jobs.loc[jobs["job_key"] == row["job_key"], "split"]
-    if len(split) and split.iloc[0] is not None:
-        same &= jobs["split"] == split.iloc[0]
-    return jobs[same]
 
 
 def of_job(question_id: Any) -> sa.ColumnElement[bool]:

@@ -7,14 +7,14 @@ import numpy as np
 import pandas as pd
 import sqlalchemy as sa
 
-from prmcal.db.queries.cells import Names, numbered_cells, with_names
+from prmcal.db.queries.cells import Names, numbered_cells, of_job, with_names
 from prmcal.db.queries.runs import jobs_of
 from prmcal.db.queries.trajectories import is_counted, judged_prefixes
 from prmcal.db.reader import Source, connection_of, frame, known_levels
 from prmcal.db.statistics import intervals
 from prmcal.db.statistics.bootstrap import Ratio
 from prmcal.db.statistics.intervals import UNKNOWN, Estimate
-from prmcal.db.tables import Cell, QuestionRow, TrajectoryRow
+from prmcal.db.tables import Cell, JobRow, QuestionRow, TrajectoryRow
 from prmcal.errors import PrmcalError
 
 MICRO, MACRO = "all (micro)", "mean of groups (macro)"
@@ -87,8 +87,8 @@ def _by_question(connection: sa.Connection, cell_id: str, field: str) -> pd.Data
         sa.func.sum(sa.cast(TrajectoryRow.correct, sa.Integer)).label("accuracy"),
     )
     right = right.where(TrajectoryRow.job_key == jobs.graded).group_by(TrajectoryRow.question_id)
-    of_split = sa.select(*QuestionRow.columns(*_COLUMNS)).where(QuestionRow.dataset == jobs.dataset)
-    questions = frame(connection, of_split.where(QuestionRow.split == jobs.split))
+    of_split = sa.select(*QuestionRow.columns(*_COLUMNS)).join(JobRow, of_job(QuestionRow.question_id))
+    questions = frame(connection, of_split.where(JobRow.job_key == jobs.graded))
     questions["group"] = [fields.get(field, "none") for fields in _fields(questions)]
     rows = frame(connection, sums).merge(frame(connection, right), on="question_id")
     return rows.merge(questions[["question_id", "group"]], on="question_id").sort_values("question_id")

@@ -82,7 +82,7 @@ def _condition_counts(
     """Yield each part of the data, a check, how many rows fulfil its condition, and the number of rows."""
     counts = (sa.func.count().filter(condition) for condition in conditions.values())
     query = sa.select(*data, sa.func.count(), *counts).select_from(source).group_by(*data).order_by(*data)
-    for dataset, split, llm, total, *counts_by_check in connection.execute(query):
+    for dataset, split, llm, total, *counts_by_check in connection.execute(query).all():
         for check, count in zip(conditions, counts_by_check, strict=True):
             subset = {"dataset": dataset, "split": split, "llm": llm}
             yield subset, check, int(count), int(total)
@@ -122,7 +122,7 @@ def _ways(connection: sa.Connection) -> Iterator[HealthCheck]:
 
 def _graders(connection: sa.Connection) -> Iterator[HealthCheck]:
     """Count on how many answers each other grader differs from the first one, and show some of them."""
-    grader = JobRow.parameters["grader"]["name"].as_string().label("grader")
+    grader = sa.func.json_extract_string(JobRow.parameters, "$.grader.name").label("grader")
     columns = (*JobRow.columns(*_DATA), grader, Verdict.agrees, Verdict.answer, QuestionRow.answer.label("reference"))
     query = sa.select(*columns).select_from(Verdict).join(JobRow, JobRow.job_key == Verdict.job_key)
     query = query.join(QuestionRow, of_job(Verdict.question_id)).order_by(Verdict.question_id, Verdict.trajectory)
@@ -248,11 +248,7 @@ def _choices(connection: sa.Connection) -> Iterator[HealthCheck]:
         for names, of_prm in joined.groupby(["dataset", "llm", "prm"], sort=True):
             low, high = (float(end) for end in bounded_interval(of_prm["difference"].to_numpy(), -1.0, 1.0))
             worse = high < 0 if check == "best-of-N" else low > 0
-            subset = {
-                "check": check,
-                "split": "test",
-                **dict(zip(("dataset", "llm", "prm"), map(str, names), strict=True)),
-            }
-            measured = {"value": float(of_prm["difference"].mean()), "low": low, "high": high}
-            severity: Severity = "notable" if worse else "fine"
-            yield HealthCheck(**subset, count=len(of_prm), total=len(of_prm), **measured, severity=severity)
+            subset = dict(zip(("dataset", "llm", "prm"), map(str, names), strict=True)) | {"split": "test"}
+            counts = {"count": len(of_prm), "total": len(of_prm), "severity": "notable" if worse else "fine"}
+            value = float(of_prm["difference"].mean())
+            yield HealthCheck(check=check, **subset, **counts, value=value, low=low, high=high)

@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 import sqlalchemy as sa
 
-from prmcal.db.queries.cells import cell_numbers, cell_row
+from prmcal.db.queries.cells import cell_row, numbered_cells
 from prmcal.db.reader import Source, frame
 from prmcal.db.run_folder import finished_artifacts
 from prmcal.db.tables import Cell, JobInput, JobRow
@@ -19,29 +19,15 @@ def planned_shards(source: Source) -> pd.DataFrame:
     The columns are kind, jobs, failed (number of failed or blocked jobs), shard_keys (list of keys) and
     seconds_per_shard (mean over finished jobs; missing if there is none).
     """
+    done, keys = JobRow.status == "done", sa.func.json_extract_string(JobRow.parameters, "$.shards[*].key")
     query = sa.select(
-        JobRow.kind, JobRow.status, JobRow.shards, JobRow.seconds, JobRow.parameters["shards"].label("planned")
+        JobRow.kind,
+        sa.func.count().label("jobs"),
+        sa.func.count().filter(JobRow.status.in_(["failed", "blocked"])).label("failed"),
+        sa.func.list_sort(sa.func.list_distinct(sa.func.flatten(sa.func.list(keys)))).label("shard_keys"),
+        (sa.func.sum(JobRow.seconds).filter(done) / sa.func.sum(JobRow.shards).filter(done)).label("seconds_per_shard"),
     )
-    jobs = frame(source, query.order_by(JobRow.kind, JobRow.job_key))
-    done = jobs["status"] == "done"
-    jobs = jobs.assign(
-        failed=jobs["status"].isin(["failed", "blocked"]),
-        seconds=jobs["seconds"].where(done, 0.0),
-        done_shards=jobs["shards"].where(done, 0),
-    ).groupby("kind")
-    totals = jobs[["seconds", "done_shards"]].sum()
-    return pd.DataFrame(
-        {
-            "jobs": jobs.size(),
-            "failed": jobs["failed"].sum(),
-            "shard_keys": jobs["planned"].agg(_keys),
-            "seconds_per_shard": totals["seconds"] / totals["done_shards"].where(totals["done_shards"] > 0),
-        }
-    ).reset_index()
-
-
-def _keys(planned: pd.Series) -> list[str]:
-    return sorted({shard["key"] for shards in planned if shards for shard in shards})
+    return frame(source, query.group_by(JobRow.kind).order_by(JobRow.kind))
 
 
 def progress(planned: pd.DataFrame, directory: Path) -> pd.DataFrame:
@@ -62,15 +48,8 @@ def progress(planned: pd.DataFrame, directory: Path) -> pd.DataFrame:
 
 @dataclass(frozen=True)
 class CellJobs:
-    """The keys of the jobs behind a calibration cell, and the data set and the split of its questions.
+    """The keys of the jobs that computed the rows behind a calibration cell. A key is empty if there is no such job."""
 
-    `cell` is the cell's row in the table ``cells``. The jobs graded trajectories, and computed success counts, rewards
-    and calibrated rewards. A key is empty if the database has no such job.
-    """
-
-    cell: dict[str, Any]
-    dataset: str
-    split: str
     graded: str
     success: str
     score: str
@@ -83,14 +62,15 @@ def jobs_of(connection: sa.Connection, cell_id: str) -> CellJobs:
     A scaling cell depends on the rewards of the calibration cell with the same LLM, PRM, calibrator and data set. If it
     has no PRM or no calibrator, the first of the grid is used instead.
     """
-    row = _calibration_cell(connection, cell_row(connection, cell_id))
-    read_by_cell = input_jobs(connection, row["job_key"])
+    row = cell_row(connection, cell_id)
+    same_names = [getattr(Cell, kind) == row[kind] for kind in ("llm", "prm", "calibrator", "dataset") if row[kind]]
+    cells = numbered_cells("job_key").where(Cell.leaderboard == "calibration", *same_names)
+    job_key = next((cell.job_key for cell in connection.execute(cells.limit(1))), row["job_key"])
+    read_by_cell = input_jobs(connection, job_key)
     calibrated, success = read_by_cell.get("calibrated", ""), read_by_cell.get("success", "")
     below = input_jobs(connection, calibrated, success)
     imported = read_by_cell.get("imported", "")
-    split = connection.scalar(sa.select(JobRow.split).where(JobRow.job_key == row["job_key"]))
-    graded, score = below.get("graded", imported), below.get("score", "")
-    return CellJobs(row, row["dataset"], split or "", graded, success or imported, score, calibrated)
+    return CellJobs(below.get("graded", imported), success or imported, below.get("score", ""), calibrated)
 
 
 def input_jobs(connection: sa.Connection, *keys: str) -> dict[str, str]:
@@ -114,14 +94,3 @@ def graded_jobs() -> sa.Subquery:
 def is_graded_for(graded: sa.Subquery, texts: Any, job: Any) -> sa.ColumnElement[bool]:
     """Return the condition that a row of :func:`graded_jobs` graded texts for the data set and the LLM of a job."""
     return sa.and_(graded.c.texts == texts, graded.c.dataset == job.dataset, graded.c.llm == job.llm)
-
-
-def _calibration_cell(connection: sa.Connection, row: dict[str, Any]) -> dict[str, Any]:
-    if row["leaderboard"] == "calibration":
-        return row
-    same_names = [getattr(Cell, kind) == row[kind] for kind in ("prm", "calibrator") if row[kind] is not None]
-    numbers = cell_numbers()
-    same_names += [Cell.leaderboard == "calibration", Cell.llm == row["llm"], Cell.dataset == row["dataset"]]
-    query = sa.select(Cell.__table__).join(numbers, numbers.c.cell_id == Cell.cell_id).where(*same_names)
-    calibration_cell = connection.execute(query.order_by(numbers.c.number).limit(1)).mappings().one_or_none()
-    return row if calibration_cell is None else dict(calibration_cell)

@@ -6,7 +6,7 @@ from typing import Any
 import pandas as pd
 import sqlalchemy as sa
 
-from prmcal.db.queries.cells import sampled
+from prmcal.db.queries.cells import of_job, sampled
 from prmcal.db.queries.runs import CellJobs, graded_jobs, is_graded_for, jobs_of
 from prmcal.db.reader import Source, connection_of, frame
 from prmcal.db.tables import CalibratedReward, Cell, JobInput, JobRow, QuestionRow, Reward, SuccessCount, TrajectoryRow
@@ -29,7 +29,7 @@ def is_counted(terminal: sa.ColumnElement[bool], *cell: sa.ColumnElement[bool]) 
     The column `terminal` has whether the prefix contains its final answer. `cell` selects the cell in the table
     ``cells``.
     """
-    counts_terminal = JobRow.parameters["terminal"].as_string() == "true"
+    counts_terminal = sa.func.json_extract_string(JobRow.parameters, "$.terminal") == "true"
     measuring = (Cell.leaderboard == "calibration", JobRow.job_key == Cell.job_key, counts_terminal)
     return sa.or_(~terminal, sa.exists().where(*measuring, *cell))
 
@@ -80,11 +80,6 @@ def solutions(source: Source, cell_id: str) -> pd.DataFrame:
             TrajectoryRow.question_id == errors.c.question_id,
             TrajectoryRow.trajectory == errors.c.trajectory,
         )
-        same_question = (
-            QuestionRow.question_id == errors.c.question_id,
-            QuestionRow.dataset == jobs.dataset,
-            QuestionRow.split == jobs.split,
-        )
         query = (
             sa.select(
                 *errors.c[:2],
@@ -95,7 +90,8 @@ def solutions(source: Source, cell_id: str) -> pd.DataFrame:
                 repaired,
             )
             .join(TrajectoryRow, sa.and_(TrajectoryRow.job_key == jobs.graded, *same_trajectory))
-            .outerjoin(QuestionRow, sa.and_(*same_question))
+            .join(JobRow, JobRow.job_key == TrajectoryRow.job_key)
+            .outerjoin(QuestionRow, of_job(errors.c.question_id))
             .order_by(repaired.element.desc().nulls_last(), *errors.c[:2])
         )
         return frame(connection, query)

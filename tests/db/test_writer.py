@@ -12,7 +12,6 @@ import pyarrow as pa
 import pyarrow.parquet as parquet
 import pytest
 import sqlalchemy as sa
-from sqlalchemy.orm import Session
 
 from prmcal.db import catalog
 from prmcal.db.reader import engine_for, frame, reading
@@ -43,9 +42,9 @@ def writer(tmp_path: Path) -> Writer:
 def test_a_bulk_load_equals_inserts_row_by_row(writer: Writer, tmp_path: Path) -> None:
     path = parquet_files.trajectory_file(tmp_path / "x.parquet")
     load(writer, "trajectories", {"bulk": [path]})
-    with Session(engine_for(writer.path)) as session:
-        session.add_all(TrajectoryRow(job_key="rows", **row) for row in parquet.read_table(path).to_pylist())
-        session.commit()
+    with engine_for(writer.path).begin() as connection:
+        for row in parquet.read_table(path).to_pylist():
+            connection.execute(sa.insert(TrajectoryRow).values(job_key="rows", **row))
     order = (TrajectoryRow.question_id, TrajectoryRow.trajectory)
     loaded, rows = (
         frame(writer.path, sa.select(TrajectoryRow).where(TrajectoryRow.job_key == key).order_by(*order)).drop(

@@ -1,0 +1,27 @@
+"""DuckDB has one result at a time: rows that another statement has replaced are refused, not taken from it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+
+from prmcal.db.reader import engine_for
+
+
+def test_rows_that_were_not_read_before_the_next_statement_are_an_error(tmp_path: Path) -> None:
+    numbers = sa.text("SELECT unnest([1, 2, 3])")
+    with engine_for(tmp_path / "numbers.duckdb").connect() as connection:
+        first, second = connection.execute(numbers).scalars(), connection.execute(numbers).scalars()
+        assert second.all() == [1, 2, 3]
+        with pytest.raises(sa.exc.InvalidRequestError, match="These rows are gone"):
+            first.all()
+
+
+def test_a_transaction_that_is_rolled_back_leaves_nothing(tmp_path: Path) -> None:
+    with engine_for(tmp_path / "numbers.duckdb").connect() as connection:
+        connection.execute(sa.text("CREATE TABLE numbers AS SELECT 1"))
+        connection.rollback()
+        tables = connection.execute(sa.text("SELECT table_name FROM duckdb_tables()"))
+        assert tables.all() == []
