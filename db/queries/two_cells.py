@@ -70,7 +70,7 @@ def compare_cells(database: Path, cell_a: str, cell_b: str) -> CellComparison:
     DatabaseError if there is no such cell, or no readable database.
     """
     with reading(database) as connection:
-        first, second = cells = [cell_row(connection, cell_id) for cell_id in (cell_a, cell_b)]
+        first, second = (cell_row(connection, cell_id) for cell_id in (cell_a, cell_b))
         _require_comparable(first, second)
         values = [_values(connection, cell_id) for cell_id in (cell_a, cell_b)]
         descriptions = metrics(connection)
@@ -81,7 +81,7 @@ def compare_cells(database: Path, cell_a: str, cell_b: str) -> CellComparison:
         stored = _stored_comparisons(connection, cell_a, cell_b)
         unstored = [name for name in names if name not in stored]
         replicates, query = [], sa.select(JobRow.kind, JobRow.parameters)
-        for cell in cells if unstored else ():
+        for cell in (first, second) if unstored else ():
             kind, parameters = connection.execute(query.where(JobRow.job_key == cell["job_key"])).one()
             folder = artifact_folder(database.parent, kind, parameters["shards"][0]["key"])
             replicates.append(read_replicates(folder))
@@ -89,7 +89,7 @@ def compare_cells(database: Path, cell_a: str, cell_b: str) -> CellComparison:
         rows: list[dict[str, Any]] = []
         for name in names:
             better = descriptions[name].better
-            comparison = stored.get(name) or _paired(name, replicates, cells, better)
+            comparison = stored.get(name) or _paired(name, replicates, (first, second), better)
             p_value = comparison["p_value"] if better and is_tested else math.nan
             row: dict[str, Any] = {"metric": name}
             for side, value in zip(("a", "b"), values, strict=True):
@@ -97,7 +97,7 @@ def compare_cells(database: Path, cell_a: str, cell_b: str) -> CellComparison:
             row |= {key: comparison[key] for key in ("difference", "low", "high")}
             row |= {"from_zero": better == "near zero"}
             row |= {"p_value": p_value, "p_adjusted": comparison["p_adjusted"], "pairs": comparison["pairs"]}
-            rows.append({**row, "real": None if p_value != p_value else p_value < SIGNIFICANCE})
+            rows.append({**row, "real": None if math.isnan(p_value) else p_value < SIGNIFICANCE})
         differing = _question_differences(connection, cell_a, cell_b)
         table = pd.DataFrame(rows, dtype=object)
         return CellComparison(first, second, table, values[0][names[0]]["questions"], differing)

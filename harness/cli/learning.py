@@ -122,13 +122,14 @@ def _calibrator_row(name: str) -> tuple[str, str, str, str]:
     built: Calibrator | type[Calibrator] = cls
     with suppress(PluginError):  # It may need arguments. Its class says what does not depend on them.
         built = calibrators.create(name)
-    reads, passes, levels, trains = built.reads, built.training_passes, _GIVEN, _GIVEN
+    levels = trains = _GIVEN
     if isinstance(built, Calibrator):
-        levels = "point" if built.levels == (0.5,) else ", ".join(f"{level:g}" for level in built.levels)
-        levels = "any" if built.any_level else levels
-    if isinstance(passes, int):
+        levels = ", ".join(f"{level:g}" for level in built.levels)
+        levels = "any" if built.any_level else "point" if built.levels == (0.5,) else levels
+    if isinstance(passes := built.training_passes, int):
         trains = f"{passes} passes" if passes > 1 else "1 pass" if passes else "no"
-    return reads if isinstance(reads, str) else _GIVEN, levels, trains, _about("calibrator", name)[1]
+    reads = built.reads if isinstance(built.reads, str) else _GIVEN
+    return reads, levels, trains, _about("calibrator", name)[1]
 
 
 def doctor(

@@ -183,6 +183,7 @@ class LocalExecutor:
             shutil.rmtree(workers_folder(self.directory), ignore_errors=True)
 
     def _hand_out(self, schedule: Schedule) -> None:
+        """Give shards to idle workers, and start workers for the other shards that are ready."""
         for worker, shard in schedule.hand_out(self._running):
             self._send(worker, shard, schedule)
         for _ in self._slots:

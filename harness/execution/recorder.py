@@ -200,9 +200,12 @@ class Recorder:
     def summary(self, part: Plan, seconds: float, log: Path) -> ending.RunSummary:
         """Return the summary of the run, which was asked for a part of the plan."""
         failed = ending.failed_cells(part, self.failures)
-        failures = self.failures.values()
-        graders = {failure.reason: failure for failure in failures if failure.plugin.startswith("grader:")}
-        beside = [graders[reason] for reason in graders.keys() - {failure.reason for failure in failed.values()}]
+        reasons_of_cells = {failure.reason for failure in failed.values()}
+        graders = {
+            failure.reason: ending.FailureGroup(failure, ())
+            for failure in self.failures.values()
+            if failure.plugin.startswith("grader:") and failure.reason not in reasons_of_cells
+        }
         done = len(self.manifests.keys() & {shard.ref for shard in part.shards()})
         computed = len(self.manifests) - self._done
         return ending.RunSummary(
@@ -212,7 +215,7 @@ class Recorder:
             done_cells=sum(self.manifests.keys() >= set(cell.job.refs) for cell in part.cells),
             failed_cells=len(failed),
             grid_cells=len(self.plan.cells),
-            failures=(*ending.grouped(failed), *(ending.FailureGroup(failure, ()) for failure in beside)),
+            failures=(*ending.grouped(failed), *graders.values()),
             seconds=seconds,
             log=log,
             ending=self.ending,

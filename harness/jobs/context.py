@@ -81,9 +81,12 @@ class Models:
         return self._loaded(prms, reference, beside)
 
     def _loaded(self, registry: Registry[Model], reference: PluginReference, beside: bool) -> Model:
-        for kind, (loaded, _) in list(self._held.items()):
-            if loaded != reference if kind == registry.kind else not beside:
-                self._held.pop(kind)[1].close()
+        """Return a model. Another one of its kind is closed before, and without `beside` those of other kinds."""
+        for kind, (loaded, model_before) in list(self._held.items()):
+            stays = loaded == reference if kind == registry.kind else beside
+            if not stays:
+                del self._held[kind]
+                model_before.close()
         if registry.kind not in self._held:
             self._held[registry.kind] = reference, reference.build(registry)
         if "llm" in self._held:

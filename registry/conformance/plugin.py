@@ -60,10 +60,10 @@ def further_checks(names: dict[str, Any], declarations: tuple[Check, ...] = ()) 
 def expect_array(what: str, values: Any, dtype: type[np.generic]) -> None:
     """Fail the check unless `values` is an array of numpy of this type."""
     actual = f"an array of {values.dtype}" if isinstance(values, np.ndarray) else f"a {type(values).__name__}"
+    name = "float64" if dtype is np.floating else np.dtype(dtype).name
     expect(
         isinstance(values, np.ndarray) and bool(np.issubdtype(values.dtype, dtype)),
-        f"{what} must be an array of {'float64' if dtype is np.floating else np.dtype(dtype).name}. Got {actual}. "
-        f"Write np.asarray(..., dtype=np.{'float64' if dtype is np.floating else np.dtype(dtype).name}).",
+        f"{what} must be an array of {name}. Got {actual}. Write np.asarray(..., dtype=np.{name}).",
     )
 
 

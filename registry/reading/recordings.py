@@ -63,9 +63,8 @@ class Recording:
         """Return the recording that the arguments of a plugin describe."""
         paths = tuple(map(pool_path, [path] if isinstance(path, str) else path))
         names = {**({"score": score} if score else {}), **(names or {})}
-        fields = Fields(
-            names.get("question"), names.get("score"), names.get("label"), None, solutions, names.get("cost")
-        )
+        question, label, cost = names.get("question"), names.get("label"), names.get("cost")
+        fields = Fields(question, names.get("score"), label, solutions=solutions, cost=cost)
         return cls(paths, fields, tuple((only or {}).items()))
 
     @property

@@ -42,8 +42,11 @@ def score_of(value: Any) -> float | int | None:
         return None
     if isinstance(value, str):
         text, slash, denominator = value.strip().replace("\u2212", "-").partition("/")
-        number = float(text.removesuffix("%")) / (float(denominator) or math.nan if slash else 1)
-        value = number / 100 if text.endswith("%") else number
+        value = float(text.removesuffix("%"))
+        if slash:
+            value /= float(denominator) or math.nan
+        if text.endswith("%"):
+            value /= 100
     if not isinstance(value, bool | int | float) or not math.isfinite(value):
         raise ValueError(f"a score must be a number. Got {shown(value)}")
     return int(value) if isinstance(value, bool) else value

@@ -68,6 +68,7 @@ def majority_of_n(answers: Ints, correct: Bools, count: int) -> Floats:
 
 
 def _majority(answers: Ints, correct: Bools, count: int) -> float:
+    """Return the chance that the majority of `count` answers to one question is right."""
     names, index, sizes = np.unique(answers, return_inverse=True, return_counts=True)
     share_right = np.bincount(index, correct) / sizes
     total = 0.0
@@ -82,10 +83,12 @@ def _majority(answers: Ints, correct: Bools, count: int) -> float:
 
 
 def _shared_wins(other_sizes: list[tuple[int, bool]], votes: int, other_draws: int, log_ways: float) -> float:
-    """The number of ways to draw `others` other trajectories so that no answer has more than `votes` votes.
+    """Return the number of ways to draw `other_draws` other trajectories so that no answer has more than `votes` votes.
 
-    Each draw is divided by its number of winners. `ways[ties, drawn]` holds scaled counts, since binomials overflow.
+    Each way is divided by its number of winners. `other_sizes` has the size of each other answer in the pool, and False
+    for trajectories without an answer, which have no votes. The result is multiplied by exp(`log_ways`).
     """
+    # The scaled numbers of ways, by the answers that tie and the trajectories that are drawn: binomials overflow.
     ways = np.zeros((other_draws // votes + 1, other_draws + 1))
     ways[0, 0] = 1.0
     for size, has_votes in other_sizes:
