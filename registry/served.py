@@ -35,6 +35,7 @@ _SHORTEST_SECRET = 6
 _CONNECT_TIMEOUT = 30.0
 _PROBE_TIMEOUT = 30.0
 _UNTRUSTED = "Check 'base_url'. If the certificate is your own, name its file: export SSL_CERT_FILE=FILE."
+_EXPIRED = "Its owner must renew it. If it is new, check the clock of this machine."
 _KEY_ADVICE = "Set 'key_variable' to the environment variable that holds its key."
 
 
@@ -149,7 +150,8 @@ class ServerClient:
         except httpx2.ConnectError as error:
             if "CERTIFICATE_VERIFY_FAILED" not in str(error):
                 raise
-            raise PluginFailedError(f"The server {plugin.base_url} is not trusted: {error}. {_UNTRUSTED}") from error
+            advice = _EXPIRED if "expired" in str(error) else _UNTRUSTED
+            raise PluginFailedError(f"The server {plugin.base_url} is not trusted: {error}. {advice}") from error
         status = received.status_code
         pause = {name: received.headers[name] for name in ("Retry-After",) if name in received.headers}
         response = httpx2.Response(status, headers=pause, content=redacted(received.content, key))

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import json
+import ssl
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
 from typing import Any
 
-import httpx2
 import pytest
 
 from prmcal import Prefix, Sampling
 from prmcal.errors import NoAnswerError, PluginFailedError
 from prmcal.registry.plugins import llms, prms
 
+CERTIFICATES = Path(__file__).with_name("certificates")
 KEY = "sk-Very+Secret/Key_4711"
 RIGHT: dict[str, Any] = {
     "choices": [{"text": "1", "finish_reason": "stop"}],
@@ -24,8 +26,8 @@ RIGHT: dict[str, Any] = {
 
 
 @contextmanager
-def serving(content: bytes, status: int = 200, **headers: str) -> Iterator[str]:
-    """Answer every request with these bytes inside the block. Return the address."""
+def serving(content: bytes, status: int = 200, *, certificate: str = "", **headers: str) -> Iterator[str]:
+    """Answer every request with these bytes inside the block, by TLS if there is a certificate. Return the address."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
@@ -40,10 +42,14 @@ def serving(content: bytes, status: int = 200, **headers: str) -> Iterator[str]:
             pass
 
     server = HTTPServer(("127.0.0.1", 0), Handler)
+    if certificate:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(CERTIFICATES / f"{certificate}.pem")
+        server.socket = context.wrap_socket(server.socket, server_side=True)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
     try:
-        yield f"http://127.0.0.1:{server.server_address[1]}/v1"
+        yield f"http{'s' if certificate else ''}://127.0.0.1:{server.server_address[1]}/v1"
     finally:
         server.shutdown()
         server.server_close()
@@ -57,15 +63,29 @@ def ask(url: str, **arguments: Any) -> str:
     return completion.text
 
 
-def test_a_certificate_that_is_not_trusted_is_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def post(*_: Any, **__: Any) -> None:
-        raise httpx2.ConnectError("[SSL: CERTIFICATE_VERIFY_FAILED] self-signed certificate")
-
-    monkeypatch.setattr(httpx2.AsyncClient, "post", post)
-    with pytest.raises(
-        PluginFailedError, match=r"https://a/v1 is not trusted: .*self-signed certificate\. .*SSL_CERT_FILE"
+@pytest.mark.parametrize(
+    ("certificate", "trusted", "why"),
+    [
+        ("valid", "elsewhere", r"self-signed certificate .*export SSL_CERT_FILE"),
+        ("elsewhere", "elsewhere", r"IP address mismatch.*Check 'base_url'"),
+        ("expired", "expired", r"certificate has expired .*check the clock of this machine"),
+    ],
+)
+def test_a_certificate_that_is_not_trusted_is_told_at_once(
+    monkeypatch: pytest.MonkeyPatch, certificate: str, trusted: str, why: str
+) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", str(CERTIFICATES / f"{trusted}.pem"))
+    with (
+        serving(json.dumps(RIGHT).encode(), certificate=certificate) as url,
+        pytest.raises(PluginFailedError, match=f"^The server https://.* is not trusted: .*{why}"),
     ):
-        ask("https://a/v1", patience=60.0)
+        ask(url, patience=60.0)
+
+
+def test_a_certificate_whose_file_is_named_is_trusted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", str(CERTIFICATES / "valid.pem"))
+    with serving(json.dumps(RIGHT).encode(), certificate="valid") as url:
+        assert ask(url) == "1"
 
 
 def changed(**parts: Any) -> bytes:
