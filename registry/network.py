@@ -164,15 +164,15 @@ def policy(whom: str, seconds: float, key: str) -> dict[str, Any]:
     }
 
 
-def patiently(plugin: Any, call: Callable[[], T]) -> T:
+def patiently(plugin: Any, call: Callable[[], T], seconds: float | None = None) -> T:
     """Call a plugin, again while its network fails, and return the result.
 
-    Raises a NoAnswerError if the network fails for longer than the plugin's `patience`.
+    Raises a NoAnswerError if the network fails for longer than the plugin's `patience`, or than some `seconds`.
     """
     from tenacity import Retrying
 
     key = f"{plugin.plugin_name} {plugin.arguments}"
-    value = Retrying(**policy("its server", plugin.patience, key))(call)
+    value = Retrying(**policy("its server", plugin.patience if seconds is None else seconds, key))(call)
     answered(key)
     return value
 

@@ -199,10 +199,11 @@ def _rewards(connection: sa.Connection) -> Iterator[HealthCheck]:
         bare = total - int(questions["bare"].any().sum())
         severity: Severity = "notable" if bare else "fine"
         yield HealthCheck(check="no bare question", **subset, count=bare, total=total, severity=severity)
-        constant = int((questions["reward"].nunique() <= 1).sum())
-        if (questions.size() > 1).any():
-            severity = "misleading" if constant == total else "notable" if constant > total / 2 else "fine"
-            yield HealthCheck(check="constant rewards", **subset, count=constant, total=total, severity=severity)
+        values = questions["reward"].nunique()[questions["reward"].count() > 1]
+        if len(values):
+            tied = int((values == 1).sum())
+            severity = "misleading" if tied == len(values) else "notable" if tied > len(values) / 2 else "fine"
+            yield HealthCheck(check="constant rewards", **subset, count=tied, total=len(values), severity=severity)
         areas = areas_within(of_prm[of_prm["reward"].notna()])
         if len(areas):
             low, high = (float(end) for end in bounded_interval(areas.to_numpy()))

@@ -25,6 +25,7 @@ from prmcal.registry.contracts.metric import Metric
 from prmcal.registry.contracts.models import LLM, PRM
 from prmcal.registry.contracts.plugin import Plugin
 from prmcal.registry.contracts.strategy import PoolStrategy, SearchStrategy
+from prmcal.registry.network import patiently
 
 if TYPE_CHECKING:
     import pytest
@@ -42,6 +43,10 @@ _CHECKS: dict[type[Plugin], tuple[tuple[Check, ...], tuple[Check, ...]]] = {
 }
 NOT_RUN = "They are run when what the class declares is right."
 """The message of a check that was skipped because a declaration is wrong."""
+
+
+_PATIENCE = 10.0
+"""Seconds for which a check is repeated while the network of its plugin fails. Runs have more patience."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +129,7 @@ def compare_with_published(plugin_: Plugin, checkpoint: str) -> list[CheckResult
 def _run(check: Check, plugin_: Plugin, name: str = "") -> CheckResult:
     name = name or _name(check)
     try:
-        check(plugin_)
+        patiently(plugin_, partial(check, plugin_), _PATIENCE)
     except SkipTest as reason:
         return CheckResult(name, passed=False, message=str(reason), skipped=True)
     except AssertionError as error:

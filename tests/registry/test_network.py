@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import socket
 import urllib.error
 import urllib.request
@@ -15,7 +16,8 @@ import pytest
 
 from prmcal import PRM, PrefixScores, ScoringRequest
 from prmcal.errors import NoAnswerError, PluginFailedError
-from prmcal.registry import network
+from prmcal.registry import conformance, network
+from prmcal.registry.conformance import run_checks
 from prmcal.registry.network import NetworkFailure, patiently
 from tests.registry.llms.completions_server import Server, serving
 
@@ -90,6 +92,16 @@ def test_a_server_that_is_gone_costs_the_patience_once_and_may_come_back() -> No
         assert len(server.requests) == before + 1
         down = False
         assert len(patiently(prm, lambda: prm.score_batch(REQUESTS))) == 3
+
+
+def test_a_check_asks_a_server_again_and_a_dead_one_not_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    with serving(fault=lambda number: "503" if number == 1 else "") as server:
+        results = {result.name: result for result in run_checks(RemotePRM(server.url))}
+    assert results["one score per prefix"].passed
+    monkeypatch.setattr(conformance, "_PATIENCE", 0.05)
+    with serving(fault=lambda number: "503") as server:
+        dead = {result.name: result.message for result in run_checks(RemotePRM(server.url))}
+    assert re.search(r"no answer in \d+ attempts .*503.*has an error of its own", dead["one score per prefix"])
 
 
 def test_a_pause_beyond_the_patience_ends_the_attempts() -> None:

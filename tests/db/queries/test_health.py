@@ -151,8 +151,11 @@ def test_reversed_and_constant_rewards_are_misleading(tmp_path: Path) -> None:
 
     found = findings(tmp_path / "a", sampled(reversed_rewards))
     assert [(title(each), each.severity, each.value) for each in found] == [("Reversed rewards", "misleading", 0.0)]
-    constant = {each.check: each.severity for each in findings(tmp_path / "b", sampled(solution))}
-    assert constant["constant rewards"] == "misleading"
+    # All questions but one have a single reward, so nothing ties there.
+    constant = sampled(lambda *place: solution(*place, reward=None if all(place) else 0.5))
+    (tied,) = (each for each in findings(tmp_path / "b", constant) if each.check == "constant rewards")
+    assert title(tied) == "Solutions tie" and tied.severity == "misleading"
+    assert "equal rewards within 1 of 1 questions" in sentence(tied)
 
 
 def test_rewards_without_the_bare_question_are_found(tmp_path: Path) -> None:
