@@ -80,14 +80,19 @@ class _OnceLoader(yaml.SafeLoader):  # type: ignore[misc] # PyYAML has no types.
 
 
 def _beside(data: Any, folder: Path, argument: bool = False) -> Any:
-    """Return data with whole paths of files in arguments that exist beside the grid, but not here."""
+    """Return data with whole paths of files and checkpoints in arguments that exist beside the grid, but not here."""
     if isinstance(data, dict):
         return {key: _beside(value, folder, argument or key == "arguments") for key, value in data.items()}
     if isinstance(data, list):
         return [_beside(value, folder, argument) for value in data]
-    if argument and isinstance(data, str) and not is_file(data) and is_file(str(folder / data)):
+    if argument and isinstance(data, str) and data and not _exists(data) and _exists(str(folder / data)):
         return str((folder / data).resolve())
     return data
+
+
+def _exists(path: str) -> bool:
+    """Return whether there is such a file, or a folder with a model or an adapter."""
+    return any(map(is_file, (path, f"{path}/config.json", f"{path}/adapter_config.json")))
 
 
 def grid_of(data: Mapping[str, Any], origin: str) -> GridSpec:

@@ -46,18 +46,23 @@ def test_an_argument_of_a_plugin_outside_of_its_arguments_is_explained(tmp_path:
         read(tmp_path, GRID.replace("plugin: qwen, arguments: {", "plugin: qwen, device: cpu, arguments: {", 1))
 
 
-def test_a_file_beside_the_grid_is_found_from_any_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_or_checkpoint_beside_the_grid_is_found_from_any_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     beside, here = tmp_path / "beside", tmp_path / "here"
-    for folder, files in ((beside, ("both.jsonl", "far.jsonl")), (here, ("both.jsonl",))):
-        folder.mkdir()
+    (beside / "my-prm").mkdir(parents=True)
+    (beside / "nano-math").mkdir()  # A folder that is no checkpoint is not what a name means.
+    for folder, files in ((beside, ("both.jsonl", "far.jsonl", "my-prm/config.json")), (here, ("both.jsonl",))):
+        folder.mkdir(exist_ok=True)
         for name in files:
             (folder / name).touch()
     monkeypatch.chdir(here)
-    arguments = "plugin: jsonl, arguments: {path: [far.jsonl, both.jsonl, none.jsonl]}"
+    arguments = "plugin: jsonl, arguments: {path: [far.jsonl, both.jsonl, none.jsonl, my-prm, nano-math]}"
     grid = read(beside, GRID.replace("[nano-math]", f"[{{name: far.jsonl, {arguments}}}]"))
     (data,) = grid.datasets
     assert data.name == "far.jsonl"
-    assert data.arguments["path"] == [str(beside / "far.jsonl"), "both.jsonl", "none.jsonl"]
+    far = [str(beside / "far.jsonl"), "both.jsonl", "none.jsonl", str(beside / "my-prm"), "nano-math"]
+    assert data.arguments["path"] == far
 
 
 def test_a_grid_survives_being_written_down(tmp_path: Path) -> None:
