@@ -45,7 +45,7 @@ LEAGUE_SHARE = 0.95
 
 
 def accuracy_at_name(budget: int) -> str:
-    """Return the name of the metric of the league that is the accuracy at a mean number of samples."""
+    """Return the name of the metric of the league for the accuracy at a mean number of samples."""
     return f"accuracy_at_{budget}"
 
 

@@ -243,7 +243,7 @@ def frame(source: Source, query: sa.Select[*tuple[Any, ...]]) -> "pd.DataFrame":
     """Return the rows of a query.
 
     Arrow carries the rows, ten times as fast as one by one. Integer columns have the dtype ``Int64``, which allows
-    missing values. A missing text is None in a column without texts.
+    missing values. A missing text is None, also in a column that has no text at all.
     """
     columns = [column for column in query.selected_columns if isinstance(column, sa.ColumnElement)]
     types = {column.name: _DTYPES[kind] for column in columns for kind in _DTYPES if isinstance(column.type, kind)}

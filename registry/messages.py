@@ -93,8 +93,8 @@ def is_file(path: str) -> bool:
 
 def file_hash(path: str) -> str:
     """Return the first 16 hexadecimal digits of the SHA-256 of a file. Raises a DataError if it cannot be read."""
-    with reading(f"The file {path} cannot be read"), Path(path).expanduser().open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()[:16]
+    with reading(f"The file {path} cannot be read"):
+        return file_sha256(Path(path).expanduser())[:16]
 
 
 def user_cache() -> Path:

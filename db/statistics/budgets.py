@@ -78,7 +78,7 @@ _TAIL = 0.025
 
 
 def at_equal_cost(accuracy: Floats, samples: Ints) -> dict[str, Floats]:
-    """Compare numbers of samples that differ between questions with one fixed n of the same mean.
+    """Compare numbers of samples that differ between questions with a fixed n of the same mean cost.
 
     Parameters are as in :func:`equal_cost_values`, and the interval is Student's t interval of the mean of its values.
     The result has arrays of shape (points,): samples, the mean number per question; fixed, the accuracy of the fixed n

@@ -198,18 +198,13 @@ def league_board(league: types.League) -> Board:
         column("Order error", lambda row: number(100 * row.order_error, 2) if row.order_error > 0 else ""),
         column("Source", lambda row: row.citation),
     ]
-    legend, filled = league_legend(league), tuple(column for column in columns if any(column.values))
-    notes = league_sentence(league), legend
-    return Board(filled, 3, notes, "Ranking of the strategies at equal cost", legend)
+    exact = all(row.order_error == 0 for row in league.rows)
+    legend = _LEGENDS["league"] if exact else f"{_LEGENDS['league']} {_LEGENDS['league orders']}"
+    filled = tuple(column for column in columns if any(column.values))
+    return Board(filled, 3, (league_sentence(league), legend), "Ranking of the strategies at equal cost", legend)
 
 
 def _at_budget(league: types.League, budget: int) -> Column:
     values = tuple(percents(row.accuracies.get(budget)) for row in league.rows)
     about = f"Accuracy with {budget} samples of a question on average. Higher is better."
     return Column(f"At {budget}", values, {4: 3, 16: 4}.get(budget, 6), about=about)
-
-
-def league_legend(league: types.League) -> str:
-    """Explain the ranking in a few sentences."""
-    exact = all(row.order_error == 0 for row in league.rows)
-    return _LEGENDS["league"] if exact else f"{_LEGENDS['league']} {_LEGENDS['league orders']}"

@@ -188,7 +188,7 @@ def pools(
     ] = None,
     licence: Annotated[str | None, option("SPDX", "The licence of the source.")] = None,
     question: options.QuestionFieldOption = None,
-    score: Annotated[str | None, option("FIELD", "The field with the scores; repeatable, to compare several.")] = None,
+    score: Annotated[str | None, option("FIELD", "The field with the scores.")] = None,
     label: options.LabelFieldOption = None,
 ) -> None:
     """List pools of recorded samples, or make one.

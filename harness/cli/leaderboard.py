@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 TABLES = ("overview", *LEADERBOARDS)
 _EXPLAIN = "Show the overview in full: its cautions in words, and the ranking with all columns and what they mean."
-_BY = "Show the calibration cells by a field of the questions: subject, level, or another one of the data set's file."
+_BY = "Show the calibration cells by a field of the questions: subject, level, or another field of the data set's file."
 _NAMES = (*SETTING, "strategy", "calibrator")
 _IDENTITY = ("number", "strategy", "calibrator")
 _SETTINGS = ("target", "level")

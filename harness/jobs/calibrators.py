@@ -256,7 +256,7 @@ class ComputedStates:
     are kept and not the last ones, since a fit reads all questions in each epoch.
 
     The PRM reads everything once at the beginning, because the forest is not known before. There is at least one
-    request. Each has the number of its prefixes that are not too long. Each is a tree of the forest.
+    request, each with the number of its prefixes that are not too long. Each request is a tree of the forest.
     """
 
     ndim = 2

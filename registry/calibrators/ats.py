@@ -59,8 +59,8 @@ class AdaptiveTemperatureScaling(Calibrator):
       labels of tokens that the model predicted wrongly. With soft labels, no prefix is simply right or wrong, and the
       labels themselves tell how much to smooth.
     - The block is narrower than the PRM: a projection reduces the width of the states first. The block of Xie et al. is
-      as wide as the model (4096, 0.2 billion weights), and they have 52,000 texts to train it. Here there are some
-      hundreds of calibration questions.
+      as wide as their model (4096, 0.2 billion weights), and is trained on 52,000 texts. Here there are some hundreds
+      of calibration questions.
     - States are standardised before the projection, since a few dimensions of a language model's states are much larger
       than the others. States are normalised again before the last layer.
     - Temperatures are bounded smoothly on both sides. Xie et al. bound them from below only, at 1/10.

@@ -146,8 +146,8 @@ def _completion(solution: Solution, correct_from: float | None) -> Completion:
     cost = len(text.split()) if cost is None else cost
     if not is_number(cost) or not 0 <= cost <= _MOST_TOKENS or abs(cost - round(cost)) > _ROUNDED * cost:
         raise ValueError(
-            f"the tokens or the cost of a solution must be a whole number in [0, {_MOST_TOKENS}], or one that rounding "
-            f"changes by 1% at most. Got {shown(cost)}: count it in smaller units"
+            f"the tokens or the cost of a solution must be a whole number in [0, {_MOST_TOKENS}], or within "
+            f"1% of one. Got {shown(cost)}: count it in smaller units"
         )
     if finish_reason not in _FINISH_REASONS:
         raise ValueError(f"its 'finish_reason' must be end, stop or length. Got {shown(finish_reason)}")

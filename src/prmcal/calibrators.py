@@ -5,8 +5,8 @@
 array([0.   , 0.375])
 
 `fit` takes `scores`, of shape (rows,) or (rows, 1): predicted probabilities of success in [0, 1], or log-odds if the
-calibrator has ``logit=True``. `k` of shape (rows,) are the successes of `n` tries of each row; labels of 0 and 1 are
-successes of one try, which is the default. ``clone``, pipelines and ``cross_val_predict`` of scikit-learn work. Give
+calibrator has ``logit=True``. `k`, of shape (rows,), are the successes of each row in `n` tries. By default `n` is 1,
+and `k` are labels of 0 and 1. ``clone``, pipelines and ``cross_val_predict`` of scikit-learn work. Give
 ``cross_val_predict`` groups and a splitter such as GroupKFold, so that rows of one question stay together.
 
 The classes are the plugins of a grid. Calibrators that read hidden states or fine-tune a PRM need its model, so they
