@@ -19,10 +19,9 @@ from pathlib import Path
 import pandas as pd
 
 from benchmarks.measuring import Figure, machine
-from benchmarks.tables import keep, markdown, write_table
+from benchmarks.tables import README, keep, markdown, write_table
 
 FAMILIES = ("sampling", "scoring", "fitting", "statistics", "storage")
-README = Path(__file__).with_name("README.md")
 SPEED = Path(__file__).parents[1] / "docs" / "nano" / "speed.csv"
 
 

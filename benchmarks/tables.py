@@ -9,6 +9,7 @@ from typing import Any
 
 import pandas as pd
 
+README = Path(__file__).with_name("README.md")
 _WIDTH = 120
 
 
@@ -75,14 +76,18 @@ def numbered(sentences: Sequence[str]) -> str:
     )
 
 
-def write_table(document: Path, name: str, table: str) -> None:
-    """Write a table between the comments ``<!-- table: NAME -->`` and ``<!-- end -->`` of a document.
+def table_in(document: Path, name: str) -> str:
+    """Return what stands between the comments ``<!-- table: NAME -->`` and ``<!-- end -->`` of a document.
 
     Raises a ValueError if the document has no such place.
     """
-    text = document.read_text(encoding="utf-8")
-    mark = f"<!-- table: {name} -->\n"
-    if text.count(mark) != 1:
-        raise ValueError(f"{document} needs one comment <!-- table: {name} -->.")
-    before, after = text.split(mark)
-    document.write_text(f"{before}{mark}{table}\n{after[after.index('<!-- end -->') :]}", encoding="utf-8")
+    _, mark, after = document.read_text(encoding="utf-8").partition(f"<!-- table: {name} -->\n")
+    if not mark:
+        raise ValueError(f"{document} needs the comments <!-- table: {name} --> and <!-- end -->.")
+    return after.partition("<!-- end -->")[0]
+
+
+def write_table(document: Path, name: str, table: str) -> None:
+    """Write a table where :func:`table_in` reads one."""
+    mark, text = f"<!-- table: {name} -->\n", document.read_text(encoding="utf-8")
+    document.write_text(text.replace(f"{mark}{table_in(document, name)}", f"{mark}{table}\n"), encoding="utf-8")

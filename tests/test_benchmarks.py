@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from benchmarks.__main__ import FAMILIES, main
+from benchmarks.simulations.interval_coverage import SIMULATIONS
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -22,3 +23,17 @@ def test_only_the_real_sizes_are_written(capsys: pytest.CaptureFixture[str]) -> 
     with pytest.raises(SystemExit):
         main(["--tiny", "--write"])
     assert "--write needs all families in their real sizes." in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "Brier",
+        "saving at 95%",
+        "coverage of level 0.5, 4 follow-ups",
+        "rank, 1 settings, clear",
+        "test of signed_error",
+    ],
+)
+def test_a_simulation_of_each_kind_returns_a_share(name: str) -> None:
+    assert 0 <= SIMULATIONS[name](12, 4) <= 1

@@ -20,11 +20,13 @@ import traceback
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+import pandas as pd
 import torch
 import transformers
 
 from benchmarks.gpu import runs, scoring, training
 from benchmarks.gpu.measuring import Options, Row, Step, measure, peak
+from benchmarks.tables import markdown
 from prmcal.registry.models.memory import free_reserved
 
 
@@ -101,18 +103,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         free_reserved()
         seconds = time.perf_counter() - begun
         print(f"{name}: {seconds:.0f} s. {reason}", flush=True)
-        paragraphs = [text, _table(rows), reason]
+        table = pd.DataFrame(rows, dtype=object).fillna("")
+        paragraphs = [text, "" if table.empty else markdown(table), reason]
         sections.append("\n\n".join([f"## `{name}`", *filter(None, paragraphs)]) + "\n")
         (options.out / "summary.md").write_text("\n".join([TITLE, *sections]))
     return 1 if failed else 0
-
-
-def _table(rows: Sequence[Row]) -> str:
-    columns = list(dict.fromkeys(name for row in rows for name in row))
-    if not columns:
-        return ""
-    lines = [columns, ["---"] * len(columns), *([row.get(name, "") for name in columns] for row in rows)]
-    return "\n".join(f"| {' | '.join(map(str, line))} |" for line in lines)
 
 
 if __name__ == "__main__":

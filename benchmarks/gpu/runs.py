@@ -12,13 +12,13 @@ from collections.abc import Iterator
 from io import StringIO
 from pathlib import Path
 from time import perf_counter
-from typing import Any
 
 import pandas as pd
 import yaml
 
 from benchmarks.gpu.measuring import Options, Row, measure
 from benchmarks.gpu.random_models import RandomLLM
+from benchmarks.tables import measured
 from prmcal.registry.contracts.data import Prefix, Sampling
 
 _CALIBRATORS = ("uncalibrated", "isotonic", "quantile-lora")
@@ -57,15 +57,15 @@ def _sampling(options: Options, llm: RandomLLM, questions: int, longest: int) ->
     prompts = [Prefix(f"question {number} " * 10, ()) for number in range(questions)]
     llm.generate(prompts, 8, Sampling(temperature=1.0, max_tokens=8), 0)
     how = Sampling(temperature=1.0, max_tokens=longest)
-    measured = measure(lambda: llm.generate(prompts, 8, how, 0), repeats=1, warm_up=False)
+    timing = measure(lambda: llm.generate(prompts, 8, how, 0), repeats=1, warm_up=False)
     tokens = questions * 8 * longest
     row = {
         "shape": llm.shape,
         "completions": questions * 8,
-        "tokens/s": round(tokens / measured.seconds),
-        "share of peak": options.share(2 * llm.parameters * tokens, measured.seconds),
-        "planned / measured": options.planned(llm.parameters, "generate", tokens, measured.seconds),
-        "GiB": round(measured.gibibytes, 1),
+        "tokens/s": round(tokens / timing.seconds),
+        "share of peak": options.share(2 * llm.parameters * tokens, timing.seconds),
+        "planned / measured": options.planned(llm.parameters, "generate", tokens, timing.seconds),
+        "GiB": round(timing.gibibytes, 1),
     }
     llm.close()
     return row
@@ -140,20 +140,14 @@ def smollm(options: Options) -> Iterator[Row]:
         for _, row in board[board["calibrator"].isin(_CALIBRATORS)].iterrows():
             yield {
                 "calibrator": row["calibrator"],
-                "Brier score": _measured(row, "brier", 4),
-                "signed error": _measured(row, "signed_error", 3),
-                "accuracy with IAS": _measured(row, "ias_accuracy", 3),
-                "samples": _measured(row, "ias_samples", 1),
+                "Brier score": measured(row, "brier", ".4f"),
+                "signed error": measured(row, "signed_error"),
+                "accuracy with IAS": measured(row, "ias_accuracy"),
+                "samples": measured(row, "ias_samples", ".1f"),
                 "seconds of a fit": round(row["fit_seconds"], 1),
                 **first,
             }
             first = {}
-
-
-def _measured(row: Any, name: str, digits: int) -> str:
-    """Return a value of the leaderboard with its 95% interval."""
-    value, low, high = (f"{row[name + end]:.{digits}f}" for end in ("", "_low", "_high"))
-    return f"{value} [{low}, {high}]"
 
 
 def vllm(options: Options) -> Iterator[Row]:

@@ -1,6 +1,6 @@
 """How often the intervals of `prmcal audit` contain the truth, in worlds where it is known.
 
-python -m benchmarks.simulations.audit_coverage [WORLDS [NAME...]]
+python -m benchmarks.simulations.audit_coverage [WORLDS]
 
 A world has questions with four solutions each, outcomes, and scores that are a bent and shifted version of the chance
 of success. The truth is taken over 4,000 further questions, whose chances are known: of the signed error, its mean; of
@@ -12,24 +12,21 @@ audit does not tell is no interval. The last column is the share of audits that 
 from __future__ import annotations
 
 import sys
-import time
 from collections import defaultdict
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from scipy.special import expit, ndtr
 
+from benchmarks.tables import README, markdown, write_table
 from prmcal.arrays import Bools
 from prmcal.harness.audit import estimates
 from prmcal.harness.audit.estimates import Rows, calibrated_rewards, fit_calibrator, measure
 from prmcal.harness.audit.scored import ScoredSolutions
 from prmcal.registry.reading.scales import Scale
 
-QUESTIONS, WORLDS, LARGE, SOLUTIONS = (15, 30, 100), 150, 4_000, 4
-
-Values = NDArray[np.float64]
+QUESTIONS, WORLDS, LARGE, SOLUTIONS = (15, 30, 100), 100, 4_000, 4
 
 
 @dataclass(frozen=True)
@@ -119,41 +116,41 @@ class Truth:
         )
 
 
-def row(truth: Truth, questions: int, worlds: int) -> str:
+def row(truth: Truth, questions: int, worlds: int) -> dict[str, str]:
     """Return a row of the table for one distortion and number of questions."""
     inside, above, repaired = defaultdict(list), defaultdict(list), []
     for world in range(worlds):
         prefixes = drawn(np.random.default_rng([world, questions]), truth.distortion, questions)
         audit, rows = measure(audited(prefixes)), Rows(prefixes)
-        numbers = [("error", audit.signed_error, truth.signed_error)]
+        numbers = [("signed error", audit.signed_error, truth.signed_error)]
         if audit.order is not None and audit.order.questions >= estimates.LEAST_MIXED:
-            numbers.append(("order", audit.order, truth.order))
+            numbers.append(("AUC", audit.order, truth.order))
         if audit.informative >= estimates.LEAST_INFORMATIVE:
-            numbers.append(("reduction", audit.gain, truth.reduction_of_folds(rows)))
+            numbers.append(("Brier reduction", audit.gain, truth.reduction_of_folds(rows)))
         for kind, number, value in numbers:
             inside[kind].append(number.low <= value <= number.high)
             above[kind].append(number.low > value)
         repaired.append(audit.is_repaired)
-    cells = [
-        f"{np.mean(inside[kind]):.3f} ({np.mean(above[kind]):.3f}), n = {len(inside[kind])}" if inside[kind] else "-"
-        for kind in ("error", "order", "reduction")
-    ]
-    return f"| {truth.distortion.name} | {questions} | {' | '.join(cells)} | {np.mean(repaired):.2f} |"
+    cells = {
+        kind: f"{np.mean(inside[kind]):.3f} ({np.mean(above[kind]):.3f}), n = {len(inside[kind])}"
+        if inside[kind]
+        else "-"
+        for kind in ("signed error", "AUC", "Brier reduction")
+    }
+    return {
+        "scores": truth.distortion.name,
+        "questions": str(questions),
+        **cells,
+        "repaired": f"{np.mean(repaired):.2f}",
+    }
 
 
-def main() -> None:
-    worlds = int(sys.argv[1]) if len(sys.argv) > 1 else WORLDS
-    print("| scores | questions | signed error | AUC | Brier reduction | repaired |")
-    print("| --- " * 6 + "|")
-    for distortion in DISTORTIONS:
-        if distortion.name not in (sys.argv[2:] or [distortion.name]):
-            continue
-        truth = Truth(distortion)
-        for questions in QUESTIONS:
-            begun = time.perf_counter()
-            print(row(truth, questions, worlds), flush=True)
-            print(f"{time.perf_counter() - begun:.0f} s", file=sys.stderr)
+def main(worlds: int = WORLDS) -> None:
+    """Write the table into ``benchmarks/README.md``."""
+    truths = [Truth(distortion) for distortion in DISTORTIONS]
+    rows = [row(truth, questions, worlds) for truth in truths for questions in QUESTIONS]
+    write_table(README, "audit-coverage", markdown(pd.DataFrame(rows)))
 
 
 if __name__ == "__main__":
-    main()
+    main(*map(int, sys.argv[1:]))

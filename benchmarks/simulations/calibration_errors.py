@@ -2,26 +2,26 @@
 
 python -m benchmarks.simulations.calibration_errors [WORLDS]
 
-Each simulation draws worlds (300 by default) in which the success probabilities are known. The true error is that of
+Each simulation draws worlds (400 by default) in which the success probabilities are known. The true error is that of
 400,000 questions without noise of the follow-ups.
 """
 
 from __future__ import annotations
 
 import sys
-import time
 
 import numpy as np
-from numpy.typing import NDArray
+import pandas as pd
 from scipy.special import expit, logit, ndtr
 from scipy.stats import beta
 
 from benchmarks.simulations.interval_coverage import BOOTSTRAP, measured
+from benchmarks.tables import README, markdown, write_table
 from prmcal.db.statistics.bootstrap import estimate
 from prmcal.db.statistics.intervals import percentile_interval
 from prmcal.registry.contracts.metric import PrefixRows
 
-QUESTIONS, WORLDS, LARGE = (30, 60, 100, 500), 300, 400_000
+QUESTIONS, WORLDS, LARGE = (30, 60, 100, 500), 400, 400_000
 FOLLOW_UPS, EXACT = 8, 10**12
 
 KIND = "adaptive_ce"
@@ -50,41 +50,29 @@ def prefixes(random: np.random.Generator, questions: int, slope: float, shift: f
     return PrefixRows(reward, random.binomial(FOLLOW_UPS, probability), counts, question)
 
 
-def row(questions: int, worlds: int, slope: float, shift: float) -> str:
-    """Return the biases and coverages as a line of text."""
-    large = prefixes(np.random.default_rng(10**6), LARGE, slope, shift, True)
-    truth = measured(KIND, large).value()
-    values: list[tuple[float, float]] = []
-    within = np.zeros(2)
+def cell(truth: float, questions: int, worlds: int, slope: float, shift: float) -> str:
+    """Return the bias of the plain value -> of the corrected value; and the coverage of the true error by both."""
+    values, within = np.zeros((worlds, 2)), np.zeros(2)
     for world in range(worlds):
-        random = np.random.default_rng([world, questions])
-        drawn = prefixes(random, questions, slope, shift, False)
+        drawn = prefixes(np.random.default_rng([world, questions]), questions, slope, shift, False)
         plain, corrected = (estimate(measured(kind, drawn), BOOTSTRAP) for kind in (KIND, f"{KIND}_corrected"))
         low, high = percentile_interval(plain.replicates, questions)
         within += low <= truth <= high, corrected.low <= truth <= corrected.high
-        values.append((plain.value, corrected.value))
-    estimates: NDArray[np.float64] = np.maximum(np.array(values), 0.0)
-    bias = estimates.mean(axis=0) - truth
-    error = np.sqrt(np.mean((estimates - truth) ** 2, axis=0))
-    return (
-        f"| {truth:.3f} | {' | '.join(f'{value:+.4f}' for value in bias)} | "
-        f"{error[0]:.4f} -> {error[1]:.4f} | {within[0] / worlds:.3f} -> {within[1] / worlds:.3f} |"
-    )
+        values[world] = max(plain.value, 0.0), max(corrected.value, 0.0)
+    biases = " -> ".join(f"{bias:+.3f}" for bias in values.mean(axis=0) - truth)
+    return f"{biases}; {' -> '.join(f'{share:.3f}' for share in within / worlds)}"
 
 
-def main() -> None:
-    worlds = int(sys.argv[1]) if len(sys.argv) > 1 else WORLDS
-    begun = time.perf_counter()
-    print(
-        "| rewards | questions | truth | bias, plain | bias, corrected "
-        "| root mean squared error, plain -> corrected | coverage of the truth, percentiles -> corrected |"
-    )
-    print("| --- " * 7 + "|")
-    for rewards, slope, shift in DISTORTIONS:
-        for questions in QUESTIONS:
-            print(f"| {rewards} | {questions} {row(questions, worlds, slope, shift)}", flush=True)
-    print(f"{worlds} worlds, {time.perf_counter() - begun:.0f} s")
+def main(worlds: int = WORLDS) -> None:
+    """Write the table into ``benchmarks/README.md``."""
+    rows = []
+    for name, slope, shift in DISTORTIONS:
+        large = prefixes(np.random.default_rng(10**6), LARGE, slope, shift, True)
+        truth = measured(KIND, large).value()
+        cells = {f"{count} questions": cell(truth, count, worlds, slope, shift) for count in QUESTIONS}
+        rows.append({"rewards": name, "truth": f"{truth:.3f}", **cells})
+    write_table(README, "calibration-errors", markdown(pd.DataFrame(rows)))
 
 
 if __name__ == "__main__":
-    main()
+    main(*map(int, sys.argv[1:]))

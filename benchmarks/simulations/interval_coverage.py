@@ -10,12 +10,9 @@ of worlds at most. The rows of ``docs/concepts/coverage.csv`` are written again.
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Protocol
 
 import numpy as np
 import pandas as pd
@@ -54,17 +51,9 @@ Prefixes = Callable[[Random, Random, int], tuple[NDArray[np.int64], Values, Valu
 of random numbers is for the rewards only."""
 
 
-class Simulation(Protocol):
-    """What is simulated."""
-
-    @property
-    def name(self) -> str:
-        """The name in the table."""
-        ...
-
-    def share(self, questions: int, worlds: int) -> float:
-        """Return the share of worlds in which the interval contains the truth, or a test sees a difference."""
-        ...
+Simulation = Callable[[int, int], float]
+"""From numbers of questions and worlds to the share of worlds in which an interval contains the truth, or a test sees a
+difference."""
 
 
 def mean(values: Values) -> tuple[Values, Values]:
@@ -148,43 +137,37 @@ def errors(kind: str, of: Prefixes = prefixes) -> Draw:
     return draw
 
 
-@dataclass(frozen=True)
-class Mean:
+def mean_of(rule: IntervalRule, draw: Draw) -> Simulation:
     """A ratio of sums over questions, with a rule for its interval."""
 
-    name: str
-    rule: IntervalRule
-    draw: Draw
-
-    def share(self, questions: int, worlds: int) -> float:
-        """Return the share of worlds; see :class:`Simulation`."""
-        sums, counts = self.draw(np.random.default_rng(0), LARGE)
+    def share(questions: int, worlds: int) -> float:
+        sums, counts = draw(np.random.default_rng(0), LARGE)
         truth = float(sums.sum() / counts.sum())
         linearised = []
         for world in range(worlds):
-            drawn = self.draw(np.random.default_rng([world, questions]), questions)
-            linearised.append(Ratio(*drawn, np.arange(questions), self.rule).linearised())
-        low, high = self.rule(np.stack(linearised, axis=1))
+            drawn = draw(np.random.default_rng([world, questions]), questions)
+            linearised.append(Ratio(*drawn, np.arange(questions), rule).linearised())
+        low, high = rule(np.stack(linearised, axis=1))
         return float(np.mean((low <= truth) & (truth <= high)))
 
+    return share
 
-@dataclass(frozen=True)
-class Estimated:
+
+def estimated(
+    draw: Callable[[Random, int], Statistic], truth_of: Callable[[Random, int], float] | None = None
+) -> Simulation:
     """A statistic of drawn questions. Without a truth, it is the value over many of them."""
 
-    name: str
-    draw: Callable[[Random, int], Statistic]
-    truth: Callable[[Random, int], float] | None = None
-
-    def share(self, questions: int, worlds: int) -> float:
-        """Return the share of worlds; see :class:`Simulation`."""
+    def share(questions: int, worlds: int) -> float:
         many = np.random.default_rng(0)
-        truth = self.truth(many, MANY) if self.truth else self.draw(many, MANY).value()
+        truth = truth_of(many, MANY) if truth_of else draw(many, MANY).value()
         covered = 0
         for world in range(worlds):
-            estimated = estimate(self.draw(np.random.default_rng([world, questions]), questions), BOOTSTRAP)
-            covered += estimated.low <= truth <= estimated.high
+            drawn = estimate(draw(np.random.default_rng([world, questions]), questions), BOOTSTRAP)
+            covered += drawn.low <= truth <= drawn.high
         return covered / worlds
+
+    return share
 
 
 def stopping(random: Random, questions: int, share: float) -> tuple[Curve, Curve]:
@@ -196,13 +179,9 @@ def stopping(random: Random, questions: int, share: float) -> tuple[Curve, Curve
     return Curve(used, right, bounded_interval), Curve(costs.astype(np.float64), right, bounded_interval)
 
 
-def of_league(name: str, of: Callable[..., Statistic], share: float, *more: float) -> Estimated:
+def of_league(of: Callable[..., Statistic], share: float, *more: float) -> Simulation:
     """A number of a strategy in the league."""
-
-    def draw(random: Random, questions: int) -> Statistic:
-        return of(np.arange(questions), *stopping(random, questions, share), 16, *more)
-
-    return Estimated(name, draw)
+    return estimated(lambda random, n: of(np.arange(n), *stopping(random, n, share), 16, *more))
 
 
 def quantiles(
@@ -217,18 +196,15 @@ def quantiles(
     return PrefixRows(reward, random.binomial(n, p), n, question), p
 
 
-def coverage(follow_ups: int, level: float, too_sure: float = 1.0) -> Estimated:
+def coverage(follow_ups: int, level: float, too_sure: float = 1.0) -> Simulation:
     """The coverage of a quantile."""
 
     def truth(random: Random, questions: int) -> float:
         rows, p = quantiles(random, questions, follow_ups, level, too_sure)
         return float((rows.totals((p >= rows.reward).astype(np.float64)) / rows.counts).mean())
 
-    words = ", too sure" if too_sure > 1 else ""
-    return Estimated(
-        f"coverage of level {level:g}{words}, {follow_ups} follow-ups",
-        lambda random, n: measured("coverage", quantiles(random, n, follow_ups, level, too_sure)[0]),
-        truth,
+    return estimated(
+        lambda random, n: measured("coverage", quantiles(random, n, follow_ups, level, too_sure)[0]), truth
     )
 
 
@@ -238,133 +214,121 @@ def measured(metric: str, rows: PrefixRows) -> Statistic:
     return statistic
 
 
-@dataclass(frozen=True)
-class Tested:
+def tested(metric: str, of: Prefixes = prefixes) -> Simulation:
     """The paired test of a metric between two calibrators with errors of their own and the same truth."""
 
-    name: str
-    metric: str
-    of: Prefixes = prefixes
-
-    def share(self, questions: int, worlds: int) -> float:
-        """Return the share of worlds; see :class:`Simulation`."""
+    def share(questions: int, worlds: int) -> float:
         significant = 0
         for world in range(worlds):
             seed, cells = [world, questions], []
             for cell in range(2):
-                question, reward, p = self.of(
-                    np.random.default_rng(seed), np.random.default_rng([*seed, cell + 2]), questions
-                )
+                sources = (np.random.default_rng(seed), np.random.default_rng([*seed, cell + 2]))
+                question, reward, p = of(*sources, questions)
                 n = np.full(len(p), FOLLOW_UPS)
                 k = np.random.default_rng([*seed, 1]).binomial(n, p)
-                estimated = estimate(measured(self.metric, PrefixRows(reward, k, n, question)), BOOTSTRAP)
-                cells.append(Replicated(estimated.value, estimated.replicates, questions))
+                drawn = estimate(measured(metric, PrefixRows(reward, k, n, question)), BOOTSTRAP)
+                cells.append(Replicated(drawn.value, drawn.replicates, questions))
             significant += replicated_difference(*cells).p_value < 0.05
         return significant / worlds
 
+    return share
 
-@dataclass(frozen=True)
-class Ranked:
-    """The ranking of six calibrators over settings of one data set, which have common questions."""
 
-    name: str
-    apart: float
-    """The difference of neighbours, in standard errors of a difference with 100 questions."""
-    settings: int
-    position: bool = False
-    """True for the rank, and False for the mean rank."""
+def ranked(apart: float, settings: int, position: bool) -> Simulation:
+    """The ranking of six calibrators over settings of one data set, which have common questions.
 
-    def share(self, questions: int, worlds: int) -> float:
-        """Return the share of worlds; see :class:`Simulation`."""
-        means = pd.Series(np.arange(CALIBRATORS) * self.apart / 10)
-        lowest, highest = (means.rank(method="min"), means.rank(method="max"))
-        if not self.position:
-            lowest = highest = means.rank()
-        axes = {"question_id": questions, "llm": self.settings, "calibrator": CALIBRATORS}
+    Neighbours are `apart` standard errors of a difference with 100 questions. It is about the rank with `position`, and
+    otherwise about the mean rank.
+    """
+
+    def share(questions: int, worlds: int) -> float:
+        means = pd.Series(np.arange(CALIBRATORS) * apart / 10)
+        lowest, highest = (means.rank(method="min"), means.rank(method="max")) if position else (means.rank(),) * 2
+        axes = {"question_id": questions, "llm": settings, "calibrator": CALIBRATORS}
         table = pd.MultiIndex.from_product([range(size) for size in axes.values()], names=[*axes]).to_frame(False)
         table = table.assign(dataset="d", prm="p")
         covered = []
         for world in range(worlds):
             random = np.random.default_rng([world, questions])
-            noise = random.normal(0, 0.5**0.5, (questions, self.settings, CALIBRATORS))
+            noise = random.normal(0, 0.5**0.5, (questions, settings, CALIBRATORS))
             # What is common to all settings of a question.
             noise = (noise + random.normal(0, 0.5**0.5, (questions, 1, CALIBRATORS))) / 2**0.5
             table["value"] = (noise + means.to_numpy()).ravel()
             for calibrator, rank in rank_by_means(table, "calibrator").items():
-                ends = (rank.rank_low, rank.rank_high) if self.position else (rank.mean_rank.low, rank.mean_rank.high)
+                ends = (rank.rank_low, rank.rank_high) if position else (rank.mean_rank.low, rank.mean_rank.high)
                 covered.append(ends[0] - 1e-9 <= highest[calibrator] and lowest[calibrator] <= ends[1] + 1e-9)
         return float(np.mean(covered))
 
-
-def corrected(name: str, of: Prefixes) -> Mean:
-    """Return the corrected Brier score of some prefixes."""
-    return Mean(name, error_interval, errors("corrected", of))
+    return share
 
 
-COVERED: tuple[Simulation, ...] = (
-    *(Mean(f"right or wrong, {a}", bounded_interval, answers(a)) for a in (0.5, 0.8, 0.9, 0.95, 0.99)),
-    *(Mean(f"share, {a}", bounded_interval, answers(a)) for a in (0.02, 0.05)),
-    *(Mean(f"pass rates, {a}", bounded_interval, pass_rates(a, 1.0)) for a in (0.5, 0.9, 0.97)),
-    Mean("pass rates, 0.99, mostly 1", bounded_interval, pass_rates(0.99, 0.3)),
-    *(Mean(f"budget ratio, Beta(1, {d:g})", bounded_interval, budgets(d, 0.95)) for d in (0.2, 1.0, 8.0, 60.0)),
-    *(Mean(f"budget ratio of searches, {1 - saved:.1f}", skewed_interval, searches(saved)) for saved in (0.2, 0.7)),
-    Mean("signed error", signed_interval, errors("signed")),
-    *(Mean(f"signed error of one label, {a} right", signed_interval, one_label(a, 1.0)) for a in (0.97, 0.9)),
-    Mean("signed error, 5% blunders", signed_interval, errors("signed", partial(blunders, share=0.05))),
-    Mean("Brier", error_interval, errors("brier")),
-    Mean("Brier, 2% blunders", error_interval, errors("brier", partial(blunders, share=0.02))),
-    Mean("positive Brier", error_interval, errors("positive")),
-    Mean("positive Brier, cautious PRM", error_interval, errors("positive", partial(prefixes, shift=-1.0))),
-    corrected("corrected Brier", prefixes),
-    corrected("corrected Brier, good PRM", partial(prefixes, shift=0.0, noise=0.2)),
-    *(
-        corrected(f"corrected Brier, {100 * h:.0f}% hopeless", partial(hopeless, share=h))
+def corrected(of: Prefixes) -> Simulation:
+    """The corrected Brier score of some prefixes."""
+    return mean_of(error_interval, errors("corrected", of))
+
+
+SIMULATIONS: dict[str, Simulation] = {
+    # Their intervals should contain the truth in 95% of worlds.
+    **{f"right or wrong, {a}": mean_of(bounded_interval, answers(a)) for a in (0.5, 0.8, 0.9, 0.95, 0.99)},
+    **{f"share, {a}": mean_of(bounded_interval, answers(a)) for a in (0.02, 0.05)},
+    **{f"pass rates, {a}": mean_of(bounded_interval, pass_rates(a, 1.0)) for a in (0.5, 0.9, 0.97)},
+    "pass rates, 0.99, mostly 1": mean_of(bounded_interval, pass_rates(0.99, 0.3)),
+    **{f"budget ratio, Beta(1, {d:g})": mean_of(bounded_interval, budgets(d, 0.95)) for d in (0.2, 1.0, 8.0, 60.0)},
+    **{f"budget ratio of searches, {1 - s:.1f}": mean_of(skewed_interval, searches(s)) for s in (0.2, 0.7)},
+    "signed error": mean_of(signed_interval, errors("signed")),
+    **{f"signed error of one label, {a} right": mean_of(signed_interval, one_label(a, 1.0)) for a in (0.97, 0.9)},
+    "signed error, 5% blunders": mean_of(signed_interval, errors("signed", partial(blunders, share=0.05))),
+    "Brier": mean_of(error_interval, errors("brier")),
+    "Brier, 2% blunders": mean_of(error_interval, errors("brier", partial(blunders, share=0.02))),
+    "positive Brier": mean_of(error_interval, errors("positive")),
+    "positive Brier, cautious PRM": mean_of(error_interval, errors("positive", partial(prefixes, shift=-1.0))),
+    "corrected Brier": corrected(prefixes),
+    "corrected Brier, good PRM": corrected(partial(prefixes, shift=0.0, noise=0.2)),
+    **{
+        f"corrected Brier, {100 * h:.0f}% hopeless": corrected(partial(hopeless, share=h))
         for h in (0.8, 0.9, 0.95, 0.97)
-    ),
-    *(corrected(f"corrected Brier, {100 * b:.0f}% blunders", partial(blunders, share=b)) for b in (0.02, 0.05, 0.1)),
-    of_league("gain over fixed n", area_gain, 0.9),
-    of_league("gain over fixed n, on 5% of questions", area_gain, 0.05),
-    of_league("saving at 95%", saving, 0.9, 0.95),
-    of_league("saving at 95%, on 5% of questions", saving, 0.05, 0.95),
-    *(coverage(n, level) for n in (4, 8) for level in (0.1, 0.5, 0.9)),
-    *(coverage(n, 0.5, 2.0) for n in (4, 8)),
-    *(
-        Ranked(f"{'rank' if position else 'mean rank'}, {settings} settings, {words}", apart, settings, position)
+    },
+    **{f"corrected Brier, {100 * b:.0f}% blunders": corrected(partial(blunders, share=b)) for b in (0.02, 0.05, 0.1)},
+    "gain over fixed n": of_league(area_gain, 0.9),
+    "gain over fixed n, on 5% of questions": of_league(area_gain, 0.05),
+    "saving at 95%": of_league(saving, 0.9, 0.95),
+    "saving at 95%, on 5% of questions": of_league(saving, 0.05, 0.95),
+    **{f"coverage of level {b:g}, {n} follow-ups": coverage(n, b) for n in (4, 8) for b in (0.1, 0.5, 0.9)},
+    **{f"coverage of level 0.5, too sure, {n} follow-ups": coverage(n, 0.5, 2.0) for n in (4, 8)},
+    **{
+        f"{'rank' if position else 'mean rank'}, {settings} settings, {words}": ranked(apart, settings, position)
         for position in (False, True)
         for settings in (1, 6)
         for words, apart in (("equal", 0.0), ("close", 0.3), ("clear", 3.0))
-    ),
-)
-"""Those whose interval should contain the truth in 95% of worlds."""
-
-SIZES: tuple[Simulation, ...] = (
-    *(Tested(f"test of {metric}", metric) for metric in ("brier_corrected", "signed_error", "adaptive_ce_corrected")),
-    *(
-        Tested(f"test of {metric}, high rewards", metric, partial(prefixes, shift=2.5))
+    },
+    # They should see a difference in at most 5% of worlds.
+    **{f"test of {metric}": tested(metric) for metric in ("brier_corrected", "signed_error", "adaptive_ce_corrected")},
+    **{
+        f"test of {metric}, high rewards": tested(metric, partial(prefixes, shift=2.5))
         for metric in ("brier_corrected", "adaptive_ce_corrected")
-    ),
-    *(
-        Tested(f"test of brier_corrected, {100 * h:.0f}% hopeless", "brier_corrected", partial(hopeless, share=h))
+    },
+    **{
+        f"test of brier_corrected, {100 * h:.0f}% hopeless": tested("brier_corrected", partial(hopeless, share=h))
         for h in (0.8, 0.95)
-    ),
-    Tested("test of brier_corrected, 5% blunders", "brier_corrected", partial(blunders, share=0.05)),
-    Tested("test of signed_error, 5% blunders", "signed_error", partial(blunders, share=0.05)),
-)
-"""Those that should see a difference in at most 5% of worlds."""
+    },
+    **{
+        f"test of {metric}, 5% blunders": tested(metric, partial(blunders, share=0.05))
+        for metric in ("brier_corrected", "signed_error")
+    },
+}
+"""The simulations by their names in the table."""
 
 
 def main() -> None:
     """Print the table, and write it into the documentation."""
     worlds, words = int(sys.argv[1]) if len(sys.argv) > 1 else WORLDS, sys.argv[2:]
-    begun, simulations = time.perf_counter(), {case.name: case for case in (*COVERED, *SIZES)}
     table = pd.read_csv(TABLE, index_col=0, dtype=str)
     print(f"{worlds} worlds; the Monte Carlo error of .95 is {np.sqrt(0.05 * 0.95 / worlds):.3f}; {QUESTIONS}")
-    for name, simulation in simulations.items():
+    for name, share in SIMULATIONS.items():
         if not words or any(word in name for word in words):
-            table.loc[name] = [f"{simulation.share(questions, worlds):.3f}" for questions in QUESTIONS]
+            table.loc[name] = [f"{share(questions, worlds):.3f}" for questions in QUESTIONS]
             print(f"{name:<52}", *table.loc[name], flush=True)
-    table.reindex(list(simulations)).to_csv(TABLE)
-    print(f"{time.perf_counter() - begun:.0f} s")
+    table.reindex(list(SIMULATIONS)).to_csv(TABLE)
 
 
 if __name__ == "__main__":

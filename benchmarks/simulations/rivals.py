@@ -1,6 +1,6 @@
 """Newer stopping rules, which are plugins in `examples/`, against `learned stopping` at equal cost, on shipped pools.
 
-    python -m benchmarks.simulations.rivals [--write DOCUMENT]
+    python -m benchmarks.simulations.rivals
 
 Half of the questions of a pool teach the rules, the other half test them, and both halves swap. At the mean cost of a
 rival, `learned stopping` is a mixture of the two variants of its curve whose costs are next to it. A cell is its
@@ -10,13 +10,12 @@ which are paired.
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import numpy as np
 
-from benchmarks.simulations.safe_choice import pools
-from benchmarks.tables import write_table
+from benchmarks.simulations.safe_choice import PAGE, pools
+from benchmarks.tables import points, write_table
 from prmcal.harness.audit.estimates import Number, mean_of_questions
 from prmcal.registry.contracts.pool import Pool
 from prmcal.registry.contracts.strategy import Allowance, PoolStrategy
@@ -48,22 +47,15 @@ def compared(pool: Pool, name: str) -> Number:
 
 
 def main() -> None:
-    """Print the table, and write it into a document."""
+    """Write the table into the document."""
     for path in ("cges", "reasc", "bayesian_stopping"):
         load_plugin_file(EXAMPLES / f"{path}.py")
     rows = [f"| pool | {' | '.join(RIVALS)} |", f"|{' --- |' * (len(RIVALS) + 1)}"]
     names = [name for name in shipped_pools() if not name.startswith(("humaneval", "terminal", "rlhflow"))]
     for title, pool in (pair for name in names for pair in pools(name, 2)):
-        rows.append(f"| {title} | {' | '.join(shown(compared(pool, name)) for name in RIVALS)} |")
-        print(rows[-1], flush=True)
-    if sys.argv[1:2] == ["--write"]:
-        write_table(Path(sys.argv[2]), "rivals", "\n".join(rows))
-
-
-def shown(number: Number) -> str:
-    """Return a difference with its interval, in percentage points."""
-    value, low, high = (100 * share for share in (number.value, number.low, number.high))
-    return f"{value:+.1f} [{low:.1f}, {high:.1f}]"
+        cells = [points(compared(pool, name).columns("difference")) for name in RIVALS]
+        rows.append(f"| {title} | {' | '.join(cells)} |")
+    write_table(PAGE, "rivals", "\n".join(rows))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """How often the strategy `safe choice` breaks its promise, and what it reaches, where the truth is known.
 
-OMP_NUM_THREADS=1 python -m benchmarks.simulations.safe_choice [--write DOCUMENT] [RESAMPLES [POOL...]]
+OMP_NUM_THREADS=1 python -m benchmarks.simulations.safe_choice [RESAMPLES [POOL...]]
 
 A pool has questions with 16 trajectories each. Their success probabilities follow a Beta distribution, wrong answers
 agree as theta says, and scores of right and of wrong trajectories are normal, with an AUC within questions. Shipped
@@ -25,7 +25,7 @@ from pathlib import Path
 import numpy as np
 from scipy.special import logsumexp, ndtri
 
-from benchmarks.tables import write_table
+from benchmarks.tables import table_in, write_table
 from prmcal.arrays import Floats
 from prmcal.harness.audit.pooled import pool_of
 from prmcal.harness.audit.scored import scored_records
@@ -39,6 +39,7 @@ from prmcal.registry.strategies.safe_choice import Candidates, SafeChoice
 
 QUESTIONS, SAMPLES, CALIBRATION = 600, 16, (50, 100, 200, 500)
 DELTA, LOSS = 0.1, 0.05
+PAGE = Path(__file__).parents[2] / "docs" / "concepts" / "strategies.md"
 BETS = (0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.65, 0.8)
 """Shares of the wealth that a player of `proved` bets."""
 
@@ -103,14 +104,9 @@ def pools(name: str, most: int = 1) -> Iterator[tuple[str, Pool]]:
             yield ", ".join(titles), Pool(correct, answers, scores=scores)
 
 
-def with_others(document: Path, rows: dict[str, str]) -> list[str]:
-    """Return rows by their titles, and those of other pools that the table of a document has. Worlds come last."""
-    old = (
-        document.read_text(encoding="utf-8")
-        .partition("<!-- table: safe-choice -->")[2]
-        .partition("<!-- end -->")[0]
-        .split("\n")[3:-1]
-    )
+def with_others(rows: dict[str, str]) -> list[str]:
+    """Return rows by their titles, and those of other pools that the table has. Worlds come last."""
+    old = table_in(PAGE, "safe-choice").splitlines()[2:]
     rows = {line.split(" | ")[0].removeprefix("| "): line for line in old} | rows
     return [*(line for title, line in rows.items() if title not in WORLDS), *(rows[title] for title in WORLDS)]
 
@@ -175,24 +171,18 @@ def shortfall(variant: int, truth: Floats, cost: Floats, candidates: Candidates)
     return float(max([truth[0], *(rival - LOSS for rival in rivals)]) - truth[variant]) if variant else 0.0
 
 
-def main() -> None:
-    """Run the simulation, and write its rows into the table of a document if `--write DOCUMENT` comes first."""
-    arguments = sys.argv[1:]
-    document = Path(arguments[1]) if arguments[:1] == ["--write"] else None
-    arguments = arguments[2:] if document else arguments
-    resamples = int(arguments[0]) if arguments else 1_000
+def main(resamples: int, *names: str) -> None:
+    """Run the simulation of some pools, or of all, and write their rows into the table of the document."""
     shipped = [name for name in shipped_pools() if not name.startswith("rlhflow")]  # These have one sample.
-    titled_pools = [pool for name in arguments[1:] or [*shipped, *WORLDS] for pool in pools(name)]
+    titled_pools = [pool for name in names or [*shipped, *WORLDS] for pool in pools(name)]
     with ProcessPoolExecutor() as workers:
         cells = list(workers.map(measured, *zip(*titled_pools, strict=True), [resamples] * len(titled_pools)))
     first, *others = CALIBRATION
     head = f"| pool | {first} questions | {' | '.join(map(str, others))} | broken |"
     rows = {title: f"| {' | '.join([title, *others])} |" for title, *others in cells}
-    print("\n".join([head, *rows.values()]))
-    if document:
-        line = f"|{' --- |' * (len(CALIBRATION) + 2)}"
-        write_table(document, "safe-choice", "\n".join([head, line, *with_others(document, rows)]))
+    line = f"|{' --- |' * (len(CALIBRATION) + 2)}"
+    write_table(PAGE, "safe-choice", "\n".join([head, line, *with_others(rows)]))
 
 
 if __name__ == "__main__":
-    main()
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 1_000, *sys.argv[2:])
