@@ -69,8 +69,7 @@ def check_head(folder: Path, checkpoint: str, head: Head, reader: str) -> None:
     """Raise an error unless the weights of a checkpoint are whole and have a head; see `checkpoint_problems`."""
     config, shapes = read_config(folder), weight_shapes(folder)
     kind = ", ".join(map(str, config.get("architectures") or ())) or "an unknown architecture"
-    plugins = [plugin for part, plugin in _PRM_PLUGINS.items() if part in kind]
-    advice = f"Choose a checkpoint of the right kind{''.join(f', or the PRM plugin {plugin}' for plugin in plugins)}."
+    advice = advice_on_kind(config, "ForCausalLM" if head is LANGUAGE_HEAD else "")
     message = f"The checkpoint {checkpoint} is another kind of model ({kind}): {reader}"
     for name, outputs in head.items():
         if head is LANGUAGE_HEAD and (
@@ -85,6 +84,17 @@ def check_head(folder: Path, checkpoint: str, head: Head, reader: str) -> None:
     unread = sorted(_SCORING_HEADS & shapes.keys() - head.keys()) if head else []
     if unread:
         raise PluginFailedError(f"{message} does not read its weight {unread[0]}. {advice}")
+
+
+def advice_on_kind(config: Mapping[str, Any], expected: str) -> str:
+    """Advise on a checkpoint that is not of the `expected` architecture: name the PRM plugin for its own."""
+    kind = " ".join(map(str, config.get("architectures") or ()))
+    plugins = (
+        f", or the PRM plugin {plugin}"
+        for part, plugin in _PRM_PLUGINS.items()
+        if part in kind and part not in expected
+    )
+    return f"Choose a checkpoint of the right kind{next(plugins, '')}."
 
 
 def weight_shapes(folder: Path) -> dict[str, tuple[int, ...]]:

@@ -8,8 +8,8 @@ from transformers import AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 from transformers.utils import logging
 
 from prmcal.errors import ModelBrokenError, PluginFailedError
-from prmcal.registry.models.checkpoints import SPREAD, resolve_checkpoint
-from prmcal.registry.models.files import check_tokenizer
+from prmcal.registry.models.checkpoints import SPREAD, read_config, resolve_checkpoint
+from prmcal.registry.models.files import advice_on_kind, check_tokenizer
 from prmcal.registry.models.memory import free_reserved
 
 _UNUSED_HEAD = "lm_head."  # Reward models are published with the language-model head of their base model.
@@ -87,7 +87,7 @@ def load_pretrained(model_class: Any, checkpoint: str, dtype: str, device: str, 
     if unlike:
         raise PluginFailedError(
             f"The checkpoint {checkpoint} is another kind of model than {type(model).__name__}. The first of "
-            f"{len(unlike)} differences: {unlike[0]}."
+            f"{len(unlike)} differences: {unlike[0]}. {advice_on_kind(read_config(folder), type(model).__name__)}"
         )
     if target is None:
         _check_spread(model, checkpoint)
