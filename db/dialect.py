@@ -57,7 +57,7 @@ class Dialect(DefaultDialect):
         return duckdb
 
     def do_begin(self, dbapi_connection: Any) -> None:
-        """Begin a transaction. Without this, each statement would be one."""
+        """Begin a transaction. Without this, each statement would be a transaction of its own."""
         dbapi_connection.begin()
 
     def do_rollback(self, dbapi_connection: Any) -> None:

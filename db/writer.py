@@ -99,7 +99,7 @@ class Writer:
             return {row.cell_id: row.job_key for row in connection.execute(cells.order_by(tables.Cell.cell_id))}
 
     def last_run_ended(self) -> bool:
-        """Return whether the last run was not interrupted, so that its comparisons are stored, and was published."""
+        """Return whether the last run ended, so that its comparisons are stored, and was published."""
         with self._connected() as connection:
             latest = sa.select(tables.RunRow.status).order_by(tables.LAST_WRITTEN).limit(1)
             return connection.execute(latest).scalar() in ("done", "failed") and self.published.exists()

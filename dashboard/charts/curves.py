@@ -126,7 +126,7 @@ def _points(curve: Curve) -> pd.DataFrame:
 
 
 def coinciding(points: pd.DataFrame, order: Sequence[str]) -> dict[str, list[str]]:
-    """Return which curves coincide: each drawn curve, in an order, with the curves that it stands for.
+    """Return which curves coincide: each drawn curve, in an order, with the equal curves that are not drawn.
 
     `points` are as in :func:`prmcal.dashboard.charts.drawn.league_chart`. Curves coincide if their accuracies differ by
     at most 0.03 at every number of samples that both have.

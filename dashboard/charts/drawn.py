@@ -112,8 +112,8 @@ def frontier_chart(
 def _with_label_places(labelled: pd.DataFrame, costs: pd.Series, lowest: float, highest: float) -> pd.DataFrame:
     """Say where labels are drawn: in two stacks at the bottom of a chart whose vertical axis has these ends.
 
-    The column `left` is true if a label stands left of its point. This is so in the right half of the chart. The column
-    `label_at` is its height, in units of accuracy.
+    The column `left` is true if a label stands left of its point. This holds for the right half of the chart. The
+    column `label_at` is its height, in units of accuracy.
     """
     middle = float((costs.min() * costs.max()) ** 0.5)
     ordered = labelled.assign(left=labelled["cost"] > middle).sort_values(["cost", "accuracy"], ascending=[True, False])

@@ -44,7 +44,7 @@ def rewards_chart(table: pd.DataFrame) -> Layers:
 def step_texts(text: str, steps: int) -> list[str]:
     """Split the text of a trajectory at blank lines into its T steps.
 
-    If it splits into another number of parts, the last step has all of the text and the others are empty.
+    If the text has another number of parts than steps, the last step has all of the text and the others are empty.
     """
     texts: list[str] = list(split_steps(text))
     return texts if len(texts) == steps else [*[""] * (steps - 1), text][:steps]

@@ -193,7 +193,7 @@ def _show_cells(path: Path, table: Leaderboard, text: str, answer: Any, download
 
 
 def _narrow(board: Board) -> Board:
-    """Return a board with the number, the competitor and its first metric first: a phone shows only these."""
+    """Return a board that begins with the number, the competitor and its first metric: a phone shows only these."""
     number, *names = board.columns[: board.names]
     setting_names = [column for column in names if column.key in SETTING]
     first_metric, *other_metrics = board.columns[board.names :]

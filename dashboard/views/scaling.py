@@ -74,8 +74,8 @@ class _Setting:
     def show_gain(self, target: float, level: float) -> pd.DataFrame:
         """Write one sentence on the gain of IAS at equal cost, and return the gains of all calibrators.
 
-        The sentence is about the calibrator in the context. Without one, it is about the calibrator of the highest
-        accuracy.
+        The sentence is about the calibrator in the context. Without a calibrator in the context, it is about the
+        calibrator of the highest accuracy.
         """
         rows = ask(_gains_at_once, self.path, group=self.group, target=target, level=level)
         if len(rows):

@@ -197,11 +197,11 @@ def rank_by_means(values: pd.DataFrame, competitor: str) -> dict[Any, Rank]:
     has rank 1, and equal ones share the mean of their ranks. The ranks are in the order of the mean ranks, the lowest
     first; equal ones have the same rank, and are ordered by the mean value, and then by name.
 
-    A competitor is clearly ahead of another if it is so in nearly all resamples. With 95% confidence, all that are
+    A competitor is clearly ahead of another if it is ahead in nearly all resamples. With 95% confidence, all that are
     clearly ahead of a competitor or behind it are truly so. The range of its ranks leaves them out. The interval of its
     mean rank is the mean of these ranges over settings (after Klein, Wright and Wieczorek, 2020, "A joint confidence
-    region for an overall ranking of populations"). Ranks in the resamples themselves would suggest too much: they have
-    the noise of the questions twice, which separates equal competitors.
+    region for an overall ranking of populations"). Ranks in the resamples themselves would suggest too much: they
+    contain the noise of the questions twice, and so separate equal competitors.
 
     `values` has the columns dataset, llm, prm, question_id, value (lower is better), and the column `competitor`, such
     as "calibrator", whose values can be sorted. Settings with a single competitor are left out.

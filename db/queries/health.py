@@ -79,7 +79,7 @@ def health(source: Source, *, all_checks: bool = False, **names: Unpack[Names]) 
 def _condition_counts(
     connection: sa.Connection, source: Any, data: Sequence[Any], conditions: Mapping[str, sa.ColumnElement[bool]]
 ) -> Iterator[tuple[dict[str, Any], str, int, int]]:
-    """Yield each part of the data, a check, how many rows fulfil its condition, and the number of rows."""
+    """Yield for each part of the data and each check how many rows fulfil its condition, and the number of rows."""
     counts = (sa.func.count().filter(condition) for condition in conditions.values())
     query = sa.select(*data, sa.func.count(), *counts).select_from(source).group_by(*data).order_by(*data)
     for dataset, split, llm, total, *counts_by_check in connection.execute(query).all():
@@ -148,7 +148,7 @@ def _examples(connection: sa.Connection, subset: dict[str, str], check: str) -> 
 
 
 def _questions(connection: sa.Connection) -> Iterator[HealthCheck]:
-    """Count the test questions whose solutions are all right, all wrong, or have one answer only."""
+    """Count the test questions whose solutions are all right, are all wrong, or all have the same answer."""
     data = JobRow.columns(*_DATA)
     by_question = (
         sa.select(

@@ -52,7 +52,7 @@ class CellComparison:
 
     @property
     def p_values(self) -> list[float]:
-        """The p value of each metric, as its interval: two cells are one test. NaN for one question."""
+        """The p value of each metric for this pair alone, like its interval. NaN for one question."""
         return [float(row.p_value) for row in self.table.itertuples()]
 
     @property

@@ -125,7 +125,7 @@ class QuestionMean(Ratio):
         super().__init__(values[order], np.ones(len(values)), ids[order], interval)
 
     def value(self) -> float:
-        """Compute the mean of all questions. Like the mean of a resample, it does not depend on their order."""
+        """Compute the mean of all questions, which, like that of a resample, does not depend on their order."""
         return math.fsum(self._sums) / self.rows
 
 

@@ -47,7 +47,7 @@ def bounded_interval(values: Floats, lower: float = 0.0, upper: float = 1.0) -> 
     It is the interval of empirical likelihood (Owen, 1988; "Empirical Likelihood", 2001), with two changes for small
     samples: half an observation is added at each end of the range, and the critical value is the square of Student's
     t_{n-1} instead of a chi-squared value. With the additions, equal values have an interval too: 100 of 100 right
-    answers give [.967, 1]. An LLM with an accuracy of .967 would answer all of them correctly with a chance of 3%.
+    answers give [.967, 1]. An LLM with an accuracy of .967 would answer all 100 correctly with a chance of 3%.
 
     `values`, of shape (n,) or (n, means), has one value for each question, for one mean or for several. Values of a
     linearised ratio may lie slightly outside of the range. The ends have the shape () or (means,), and lie in the

@@ -244,7 +244,7 @@ def _value(row: Mapping[str, Any], metric: str, marks: Mapping[str, str]) -> str
 
 
 def comparison_board(comparison: CellComparison, title: Callable[[str], str] = str, *, narrow: bool = False) -> Board:
-    """Return the values of both cells and their differences, a row for each metric, which `title` names.
+    """Return the values of both cells and their differences, a row for each metric. `title` gives the name of a metric.
 
     With `narrow`, only the differences have intervals.
     """

@@ -269,9 +269,9 @@ def mean_of(values: Floats, rows: Rows, rule: IntervalRule, subset: Bools | Ints
 def over_folds(values: Floats, rows: Rows, rule: IntervalRule) -> Number:
     """Return the mean of values that are measured in folds, each with fits to the other folds.
 
-    The interval is for the average of these fits on new questions, not for a fit to all questions. The plain one is
-    right for many questions (Bayle et al., 2020, "Cross-validation confidence intervals for test error"). For few, it
-    is too narrow. So Student's t has the degrees of freedom of the questions of one fold.
+    The interval is for the average of these fits on new questions, not for a fit to all questions. The plain interval
+    is right for many questions (Bayle et al., 2020, "Cross-validation confidence intervals for test error"). For few
+    questions, it is too narrow. So Student's t has the degrees of freedom of the questions of one fold.
     """
     mean = mean_of(values, rows, rule)
     degrees = max(mean.questions / OUTER, 1.0)

@@ -68,7 +68,7 @@ class MeasuredReading:
 def readings(scored: ScoredSolutions) -> tuple[MeasuredReading, ...]:
     """Return all readings of the steps, and last the choice in the folds.
 
-    It is empty if no solution has scores of two steps, or if labels are about steps and not about whole solutions.
+    There are none if no solution has scores of two steps, or if labels are about steps and not about whole solutions.
     """
     table = _whole_solutions(scored)
     if table is None:

@@ -218,7 +218,7 @@ def _doubts(verdicts: Sequence[tuple[bool, str, str]]) -> Iterator[str]:
 
 
 def _counts(solution: Solution) -> tuple[int | None, int | None]:
-    """Return how many steps a solution has, and how many scores more, if a reader guesses the steps of its text."""
+    """Return the number of steps of a solution, guessed from its text if need be, and how many more scores it has."""
     steps, text, scores = solution.get("steps"), solution.get("text"), solution.get("score")
     if steps is None and text:
         steps = split_steps(text)

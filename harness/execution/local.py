@@ -39,7 +39,8 @@ class WorkerProcess:
     """A process that computes one shard after the other.
 
     It reads and writes artifacts in `directory`, and writes its standard output and standard error to the file
-    `output`. `variables` are its environment variables besides this process's, such as CUDA_VISIBLE_DEVICES.
+    `output`. `variables` are environment variables that it gets in addition to those of this process, such as
+    CUDA_VISIBLE_DEVICES.
 
     Attributes
     ----------
@@ -117,7 +118,7 @@ class WorkerProcess:
         self.connection.close()
 
     def last_lines(self, begin: int = 0) -> tuple[str, ...]:
-        """Return the last lines that it wrote to its standard output and standard error, behind the byte `begin`."""
+        """Return the last lines that it wrote to its standard output and standard error, after the byte `begin`."""
         try:
             with self._output.open("rb") as file:
                 file.seek(0, os.SEEK_END)

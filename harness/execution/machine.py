@@ -162,7 +162,8 @@ def next_start(
 ) -> tuple[Seat, Sequence[AnyWorker]] | None:
     """Return the seat of the next worker to be started, and the idle workers that end to make room for it.
 
-    Call it after shards were handed out, so that no idle worker finds one. Returns None if no worker is to be started.
+    Call it after shards were handed out, so that no shard is left for an idle worker. Returns None if no worker is to
+    be started.
 
     `ready` are the numbers of shards that are ready, by the GPUs that they need. `slots` are all usable slots, the
     preferred ones first, and `most` is the largest number of workers, by default as many as fit.

@@ -55,8 +55,8 @@ def starting_with(variables: Mapping[str, str]) -> Iterator[None]:
 def end_with(pipe: int) -> None:
     """Make sure that this process, and all that plugins start, such as an engine, end when a pipe is closed.
 
-    The process that started this one holds the other end and writes nothing. A thread would not be enough: native code
-    of a plugin can hold the interpreter's lock for ever.
+    The process that started this process holds the other end and writes nothing. A thread would not be enough: native
+    code of a plugin can hold the interpreter's lock for ever.
 
     `pipe` is the descriptor of the end that is read.
     """
@@ -109,7 +109,7 @@ def _collected(report: Callable[[str], None]) -> Iterator[list[str]]:
 
 
 def serve(connection: Connection, directory: Path, plugin_files: Sequence[Path], output: Path) -> None:
-    """Run the shards that arrive until the connection closes or the process that started this one ends.
+    """Run the shards that arrive, until the connection closes or the process that started this process ends.
 
     The worker sends an empty line when it has started, lines about the progress of a shard, which are cut after 200
     characters, and its outcome. Output of plugins goes to the file `output`.

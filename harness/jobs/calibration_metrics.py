@@ -77,7 +77,7 @@ def metric_tables(
 
 
 def mean_of(axis: QuestionAxis, values: Floats, interval: IntervalRule) -> MetricOf:
-    """Return the mean of one value per question as a metric, with a rule for its interval.
+    """Return a metric: the mean of one value per question, with a rule for its interval.
 
     The values have the shape (questions,) and belong to the questions of `axis`.
     """

@@ -121,7 +121,7 @@ def successes_table(rows: Sequence[tuple[str, int, int, int, int, bool]]) -> pd.
 
 
 def compute_graded_search(shard: Shard[GradedSearchParameters], context: Context) -> Output:
-    """Return the searches with their verdicts, and whether one of the finished prefixes of each has the answer."""
+    """Return the searches with their verdicts, and whether any finished prefix of a search has the right answer."""
     grading = _Grading(shard, context)
     finished = context.table(shard, "search", "finished")
     is_right = [grading.verdict_on(row.question_id, row.text)[0] == "correct" for row in finished.itertuples()]

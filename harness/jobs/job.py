@@ -71,7 +71,7 @@ class Shard(Generic[P_co]):
 
     @property
     def gpus(self) -> int:
-        """The number of GPUs that a worker needs for it: of its largest model; 0 without a model."""
+        """The number of GPUs that its largest model needs; 0 without a model."""
         return max((model.gpus for _, model in self.models), default=1 if self.resource else 0)
 
 

@@ -52,7 +52,7 @@ class PrefixOfTrajectory:
 
     @property
     def key(self) -> str:
-        """The key by which equal prefixes of a question share their follow-ups.
+        """The key of a prefix. Prefixes of a question with equal keys share their follow-ups.
 
         The bare question gets separate follow-ups for every trajectory, since IAS depends on its success rate. A prefix
         also gets them if the verdict of its trajectory may hold for it.

@@ -44,7 +44,7 @@ def compute_score(shard: Shard[ScoreParameters], context: Context) -> Output:
 
 
 def _rewards(scored: Sequence[tuple[str, int, PrefixScores]]) -> pd.DataFrame:
-    """Return one row for each prefix of trajectories, which are given by question, index and scores.
+    """Return one row for each prefix of some trajectories, from their questions, indices and scores.
 
     The table is built from whole columns: a table for each trajectory would take as long as a small PRM.
     """

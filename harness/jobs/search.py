@@ -1,6 +1,6 @@
 """Search for answers with the LLM and the PRM side by side, for many questions at once.
 
-In each round all live prefixes are extended in one call and scored in one. The result of a question does not depend on
+In each round, one call extends all live prefixes, and one call scores them. The result of a question does not depend on
 the other questions. Its random numbers follow from the seed, its own id, the step of the search and the position of the
 prefix. So a question alone has the same result, provided that the models give the same outputs in any batch.
 """
@@ -215,7 +215,7 @@ class StepSearch:
         return prefixes, logits, [sum(score.tokens for score in of_question) for of_question in scores]
 
     def _read_states(self, requests: Sequence[ScoringRequest]) -> tuple[HiddenStates, Floats, list[int]]:
-        """Work like `_read_scores`, with one pass for states and scores, and states in the place of prefixes."""
+        """Do the same as `_read_scores` with states in place of prefixes. One pass gives states and scores."""
         # A forest has no row for a prefix that is too long, so each prefix is a request of its own.
         single = [replace(request, trajectories=(steps,)) for request in requests for steps in request.trajectories]
         forests = patiently(self.prm, lambda: self.prm.hidden_states(single))

@@ -70,7 +70,7 @@ class Chain:
         return self.add(make_job(_labels(llm, data), self._reusing(shards, data)))
 
     def _reusing(self, shards: Iterable[Shard[AnyParameters]], data: GridQuestions) -> list[Shard[AnyParameters]]:
-        """Return shards that take over the texts of their questions that an earlier one samples."""
+        """Return shards that take over texts of their questions from an earlier shard that samples them."""
         reusing = []
         for shard in shards:
             settings = {name: value for name, value in shard.identity.items() if name != "data"}
@@ -287,7 +287,7 @@ class Chain:
 def _reader(
     kind: type[AnyParameters], data: GridQuestions, source: Shard[Any], role: str, resource: str = "", **fields: Any
 ) -> Shard[AnyParameters]:
-    """Make the shard that reads the artifact of another one, in a role, and is about the same trajectories."""
+    """Make the shard that reads the artifact of another shard, in a role, and is about the same trajectories."""
     same = {"data": source.parameters.data, "trajectories": source.parameters.trajectories}
     return make_shard(kind, data.content, {role: [source.ref]}, resource, **same, **fields)
 

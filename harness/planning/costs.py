@@ -21,7 +21,7 @@ class CostModel:
 
     The time of a shard is estimated from finished shards of the same kind of job, in proportion to its work. Shards
     with a model and shards without one are counted separately. Until a shard of this kind is finished, shards of all
-    kinds count that also run a model, or also run none.
+    kinds count. For a shard with a model they are those with a model, else those without.
 
     `done` are the finished shards.
     """

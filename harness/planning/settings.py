@@ -249,7 +249,7 @@ class CalibrationSpec(DatasetSpec):
     """The number of prefixes of a trajectory that are followed up, from the bare question on, without the whole
     trajectory. The authors' code has 20: prefixes of 0 to 19 steps. By default all."""
     prefer_answered: PreferAnswered = None
-    """The factor by which more trajectories and follow-ups are drawn than kept. Those with an answer are kept first.
+    """The factor by which more trajectories and follow-ups are drawn than kept. The ones with an answer are kept first.
     The authors' code draws 1.25 times as many. This makes success look more likely than it is. By default all are kept.
     """
     terminal: bool = False

@@ -47,7 +47,7 @@ class BetaBinomial(HeadCalibrator):
     cannot adapt its own score, and the weights of the state have a penalty.
 
     The spread sqrt(mu (1 - mu) / (kappa + 1)) is the spread of the success probability among prefixes that look alike.
-    This spread is not the error of the fit. With n = 1, the counts do not tell kappa at all, and with n = 4 hardly.
+    This spread is not the error of the fit. With n = 1, the counts say nothing about kappa, and with n = 4 very little.
 
     The fit ends when the likelihood hardly changes; other weights are about as good. So processors that round
     differently end at other weights. In the nano world this moved Brier scores by up to .003.

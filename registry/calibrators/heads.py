@@ -86,7 +86,8 @@ class HeadCalibrator(Calibrator):
     def predict_at(self, features: HiddenStates, levels: Sequence[float]) -> Floats:
         """Return the mean at level 0.5, and the quantiles at all others; see :meth:`prmcal.Calibrator.predict_at`.
 
-        Quantiles of lower levels are at most the mean, and quantiles of higher levels at least: others are set to it.
+        Quantiles of lower levels are at most the mean, and quantiles of higher levels at least the mean. Otherwise they
+        are set to the mean.
         """
         inputs = self.read(features)
         head_mean, head_quantiles = self.mean_and_quantiles(inputs, levels)
@@ -198,7 +199,7 @@ def held_out_rows(questions: Ints, share: float, seed: int) -> Bools:
     """Return the rows of a share of the questions in [0, 1), chosen at random and rounded down.
 
     Equal numbers in `questions`, of shape (rows,), mark prefixes of the same question. scikit-learn's GroupShuffleSplit
-    draws others, and rounds up.
+    draws other questions, and rounds up.
     """
     numbers = np.unique(questions)
     held_out = np.random.default_rng(seed).permutation(numbers)[: int(share * len(numbers))]

@@ -113,8 +113,8 @@ class QuestionRatio:
     bounds: tuple[float, float] | None = None
     """The range of S_q / c_q if it is known, such as (0, 1). The interval then stays in this range."""
     widening: float = 1.0
-    """If the values are estimates, questions differ more than the values show, by this factor. It is at least 1, and
-    for the interval only."""
+    """The factor, at least 1, by which questions differ more than their values show, because the values are estimates.
+    It is for the interval only."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -28,8 +28,8 @@ class LLM(Plugin, ABC):
     of this name replaces the class's own. It is not part of the job keys."""
     splitting: Splitting = BLANK_LINE
     """The rule for the ends of steps in its texts; see :class:`prmcal.registry.splitting.StepSplitting`. A constructor
-    argument of this name, with the annotation `Splitting` of that module, replaces the class's own. The texts are
-    rewritten after they are generated, so `generate` does not read it. It is part of the job keys."""
+    argument of this name, with the annotation `Splitting` of that module, replaces the class's own. Texts are split
+    after they are generated, so `generate` does not read this argument. It is part of the job keys."""
 
     def identity(self) -> dict[str, Any]:
         """Return the identity, with the splitting as it is understood."""
@@ -66,7 +66,7 @@ class LLM(Plugin, ABC):
     ) -> list[list[data.Completion]]:
         """Continue several prefixes, each with its own n and seed. All jobs that sample use it.
 
-        Each request returns the same as ``generate([prefix], n, sampling, seed)``. Override it if the LLM is faster in
+        A request has the same result as ``generate([prefix], n, sampling, seed)``. Override it if the LLM is faster in
         batches.
         """
         calls = (partial(self.generate, [request.prefix], request.n, sampling, request.seed) for request in requests)

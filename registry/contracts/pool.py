@@ -16,7 +16,7 @@ PER_TRAJECTORY: frozenset[str] = frozenset(("scores", "step_scores"))
 
 
 class _Declared:
-    """The arrays that a strategy may read of a pool if it declares it. The pool of a run has nothing else."""
+    """The arrays of a pool that a strategy may read if it declares them. The pool of a run has nothing else."""
 
     def __set_name__(self, owner: type, name: str) -> None:
         self.name = name

@@ -170,8 +170,8 @@ class PoolStrategy(Strategy):
     def choose(self, pool: Pool, allowance: Allowance) -> int:
         """Return the index of a trajectory with the answer to one new question when all of its trajectories are drawn.
 
-        By default, it is the most probable answer of ``answer`` with all of these trajectories. For each candidate,
-        ``answer`` computes the accuracy as if this candidate were right.
+        By default, its answer is the one that ``answer`` gives with the highest probability for all of these
+        trajectories. For each candidate, ``answer`` computes the accuracy as if this candidate were right.
 
         Parameters
         ----------

@@ -160,9 +160,9 @@ class _Row:
 def _chains(rows: Sequence[_Row], follow_ups: int) -> list[FollowedUp]:
     """Return the trajectories of one question. A trajectory ends with a prefix that no other prefix continues.
 
-    Trajectories that share a prefix get the prefix's rows in turn. If the prefix has one row per trajectory, each
-    trajectory gets its own counts. A trajectory can also be the beginning of another one. Then rows remain, and the
-    longest of them are ends of trajectories.
+    Trajectories that share a prefix get the prefix's rows in turn. So if the prefix has a row for each of them, each
+    gets its own counts. A trajectory can also be the beginning of another one. Then rows remain, and the longest of
+    them are ends of trajectories.
     """
     by_steps: dict[tuple[str, ...], list[_Row]] = defaultdict(list)
     for row in rows:

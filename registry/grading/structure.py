@@ -60,7 +60,7 @@ class _Structure:
 
 
 def compare(answer: str, reference: str) -> Comparison:
-    """Compare two spelled answers by text, numbers and structure. Return a question if these do not decide."""
+    """Compare two spelled answers by text, numbers and structure. If these do not decide, return a question."""
     if without_spaces(answer) == without_spaces(reference):
         return True
     points = PATTERNS["points"].fullmatch(answer), PATTERNS["points"].fullmatch(reference)

@@ -229,9 +229,9 @@ class OpenAILLM(prompts.Templated, ServedLLM):
 def reply_text(message: Mapping[str, Any], so_far: str) -> str:
     """Return the text of a reply, with the thoughts of a reasoning LLM between ``<think>`` and ``</think>``.
 
-    Servers that separate thoughts and answer remove these tags. They are put back, so that the text, cut into steps,
-    can be continued. The assistant's message has ``content``, and ``reasoning`` or ``reasoning_content``. Each may be
-    absent or null. If the text that it continues, `so_far`, ends within thoughts, they go on without another
+    Servers that separate thoughts and answer remove these tags. The tags are put back, so that the text can be cut into
+    steps and continued. The assistant's message has ``content``, and ``reasoning`` or ``reasoning_content``. Each may
+    be absent or null. If the text that it continues, `so_far`, ends within thoughts, they go on without another
     ``<think>``.
     """
     content = message.get("content") or ""

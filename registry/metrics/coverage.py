@@ -153,7 +153,7 @@ def _widening(values: Floats, follow_ups: NDArray[np.integer[Any]]) -> float:
 
     Its square is 1 + 40 / q + q b^2 / s^2 for q questions whose values have the standard deviation s. The second term
     is for few questions, whose distributions in 20 bins follow the noise. The third allows for a bias of b = 1 / (8
-    n^2) with n follow-ups. More questions do not reduce it. Both constants are from simulations with known p.
+    n^2) with n follow-ups. More questions do not reduce this bias. Both constants are from simulations with known p.
     """
     questions, bias = len(values), 1 / (8 * float(follow_ups.min()) ** 2)
     variance = max(float(values.var()), 1e-4)

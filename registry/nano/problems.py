@@ -222,7 +222,7 @@ class NanoMath(_NanoDataset):
 
 
 class NanoAIME(_NanoDataset):
-    """Chains of 11 to 13 mostly hard operations, all of level 5. The nano PRMs have no Monte Carlo labels of them."""
+    """Chains of 11 to 13 mostly hard operations, all of level 5. The nano PRMs never saw labels of these."""
 
     generator_name = "nano-aime"
     sizes: ClassVar[dict[str, int]] = {"train": 5_000, "test": 1_000}

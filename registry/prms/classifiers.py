@@ -62,8 +62,8 @@ class TokenClassifierPRM(TransformersPRM):
     does. ``lines``: also each line of a step and each line break, and the question has a separator behind it, with
     which it is tokenized, as in Skywork's code. ``whole``: the text is tokenized as a whole."""
     label: int | str | list[int | str] | None = None
-    """The index or the name of the output for a good step, or a list of several. By default the only one, or the
-    second of two without names."""
+    """The index or the name of the output for a good step, or a list of several. By default the only output, or the
+    second of two outputs without names."""
     scale: Literal["logit", "probability"] = "logit"
     """Meaning of a single output: log-odds, or a probability."""
     head: str = ""

@@ -134,7 +134,7 @@ class PoolingHTTPPRM(Served, TokenPRM):
         return {"model": self.model, "input": ids, "task": "token_classify", "use_activation": False}
 
     def _rows(self, response: httpx2.Response, request: Mapping[str, Any]) -> Mapping[int, Floats32]:
-        """Return the outputs of the head, of shape (outputs,), by the place of their token in the sequence.
+        """Return the outputs of the head, of shape (outputs,), for each token by its place in the sequence.
 
         Raises a PluginFailedError for an unexpected number of rows or of outputs, or for numbers that are no logits.
         Other errors mean that the reply is not from a pooling server.

@@ -51,7 +51,7 @@ def first_draws(size: int, draws: int) -> Ints:
     """Return the first N trajectories of all orders of a pool with M of each question, of shape (orders, N).
 
     The orders of a block are consecutive. In memory, the trajectories of one draw in all orders are neighbours, since
-    programs go from draw to draw.
+    the rules go from draw to draw.
     """
     return np.asfortranarray(orders_of(size).reshape(-1, size)[:, :draws])
 

@@ -112,7 +112,7 @@ class Candidates:
         return sorted(passed, key=lambda variant: (self.cost[variant], variant))
 
     def best(self, safe: list[int], budget: float) -> int:
-        """Return the cheapest of some variants within a budget that is hardly less accurate than the best of them.
+        """Return the cheapest variant within a budget that is hardly less accurate than the best of these variants.
 
         Hardly is half a standard error of the difference, or a fifth of a point.
         """

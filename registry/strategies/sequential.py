@@ -41,7 +41,7 @@ class Drawn:
 
     @cached_property
     def values(self) -> dict[str, Floats]:
-        """The same as they are drawn. Values of trajectories have shape (orders, N, ...), and others are the same."""
+        """These arrays in the order of the draws. Values of trajectories have shape (orders, N, ...)."""
         return {
             name: values[self.orders] if name in PER_TRAJECTORY else values for name, values in self.in_pool.items()
         }
@@ -163,8 +163,8 @@ class SequentialRule(strategy.PoolStrategy):
 def first_at_least(values: Floats, points: tuple[float, ...]) -> Ints:
     """Return the first draw, in [1, N], after which a value is at least each point, or N if there is none.
 
-    `values`, of shape (orders, N), has one after each draw. NaN is below every point. The result has the shape (points,
-    orders).
+    `values`, of shape (orders, N), has a value after each draw. NaN is below every point. The result has the shape
+    (points, orders).
     """
     highest = np.fmax.accumulate(values, axis=1)
     before = np.array([np.count_nonzero(~(highest >= point), axis=1) for point in points])

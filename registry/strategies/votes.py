@@ -17,7 +17,7 @@ class MajorityVote(FixedBudget):
     citation = "Wang et al. (2023), ICLR, arXiv:2203.11171"
 
     def accuracies(self, pool: Pool, counts: Ints) -> tuple[Floats, Floats | None]:
-        """Compute the expectation: exactly for one n, which takes a while, and over the shared orders for several."""
+        """Compute the expectation: for one n exactly, which takes a while, and for several over the shared orders."""
         if len(counts) > 1:
             return _over_orders(pool, None, counts)
         return majority_of_n(pool.answers, pool.correct, int(counts[0]))[:, None], None

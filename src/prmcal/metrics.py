@@ -7,10 +7,10 @@
 >>> round(compare([0.7, 0.3, 0.5, 0.9, 0.2, 0.8], scores, right, groups=questions, metric=signed_error).value, 2)
 -0.22
 
-`scores` of shape (rows,) are predicted probabilities of success in [0, 1]. `k` of shape (rows,) are the successes of
-`n` tries of each row; labels of 0 and 1 are successes of one try, which is the default. `groups` of shape (rows,) has
-the question of each row: rows of one question are not independent, so all intervals and tests are over questions. By
-default, each row is a question of its own.
+`scores` of shape (rows,) are predicted probabilities of success in [0, 1]. `k`, of shape (rows,), are the successes of
+each row in `n` tries. By default `n` is 1, and `k` are labels of 0 and 1. `groups` of shape (rows,) has the question of
+each row: rows of one question are not independent, so all intervals and tests are over questions. By default, each row
+is a question of its own.
 
 All metrics raise a ValueError for shapes that differ, values out of range, or rows without a defined value.
 """
