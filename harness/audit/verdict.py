@@ -162,7 +162,7 @@ def repair(scored: ScoredSolutions, measured: Measured) -> str:
 
 
 def enough(gain: Number) -> str:
-    """Return a sentence with the number of questions, to a factor of ten, that show a cut in four of five audits."""
+    """Return a sentence: how many questions, to a power of ten, show this cut in four of five audits."""
     if gain.high <= 0 or gain.value == 0:
         return ""
     count = gain.questions * (_POWER * (gain.high - gain.low) / 2 / 1.96 / abs(gain.value)) ** 2

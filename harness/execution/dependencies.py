@@ -89,7 +89,7 @@ class Dependencies:
         return blocked, [reader for reader in ready if reader in self.unfinished]
 
     def unread(self) -> list[ArtifactRef]:
-        """Return the unfinished shards that others needed and that none needs any more."""
+        """Return the unfinished shards that other shards needed, but no longer need."""
         inputs = {refs for shard in self.unfinished.values() for refs in shard.inputs.values()}
         unread = self._inputs - {ref for refs in inputs for ref in refs}
         return [ref for ref in self.unfinished if ref in unread]

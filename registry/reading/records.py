@@ -4,7 +4,7 @@ import io
 import json
 import warnings
 import zipfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -54,7 +54,8 @@ def read_records(path: Path) -> list[Record]:
         return _array_rows(path, content)
     if (path.suffix == ".json" and content.lstrip().startswith(b"[")) or _is_one_value(content):
         return _json_list(path, content)
-    return list(_json_lines(content))
+    lines = enumerate(content.splitlines(), start=1)
+    return [(f"line {number}", _json_or_reason(line)) for number, line in lines if line.strip()]
 
 
 def good_records(
@@ -107,12 +108,6 @@ def _is_one_value(content: bytes) -> bool:
     except (ValueError, RecursionError):
         return False
     return True
-
-
-def _json_lines(content: bytes) -> Iterator[Record]:
-    for number, line in enumerate(content.splitlines(), start=1):
-        if line.strip():
-            yield f"line {number}", _json_or_reason(line)
 
 
 def _json_or_reason(content: bytes) -> Any:
