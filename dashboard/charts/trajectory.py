@@ -33,7 +33,7 @@ def rewards_chart(table: pd.DataFrame) -> Layers:
     rules = alt.Chart(rated).mark_rule(color=INK, strokeWidth=2).encode(x=x, y=low, y2="high:Q")
     names = [name for name, (column, *_) in _SERIES.items() if table[column].notna().any()] or [*_SERIES][:1]
     rows = pd.concat([table[["step"]].assign(series=name, value=table[_SERIES[name][0]]) for name in names])
-    _, colours, dashes = map(list, zip(*(_SERIES[name] for name in names), strict=True))
+    colours, dashes = [_SERIES[name][1] for name in names], [_SERIES[name][2] for name in names]
     style = Series(names, colours, dashes, ["circle"] * len(names))
     tooltip = [alt.Tooltip("series:N"), alt.Tooltip("step:Q", format="d"), alt.Tooltip("value:Q", format=".3f")]
     base = alt.Chart(rows.dropna(subset=["value"])).encode(x=x)

@@ -119,9 +119,9 @@ def leaderboard_board(
 ) -> Board:
     """Return a leaderboard with intervals, marks, and the reasons of failed cells.
 
-    `frame` is from :func:`prmcal.db.queries.leaderboard.leaderboard`, and `described` are the metrics of the run, for
-    their titles. Only `metrics` are shown, or all of `frame`. The first column has the short numbers of the cells. Each
-    value is followed by the mark of its standing.
+    `frame` is from :func:`prmcal.db.queries.leaderboard.leaderboard`, and `descriptions` are the metrics of the run,
+    for their titles. Only `metrics` are shown, or all of `frame`. The first column has the short numbers of the cells.
+    Each value is followed by the mark of its standing.
     """
     text = LEADERBOARDS[leaderboard]
     metric_names = [name for name in frame.columns if f"{name}_low" in frame.columns]

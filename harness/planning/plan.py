@@ -264,8 +264,10 @@ def without_unread_scores(
         is_score = isinstance(job.shards[0].parameters, ScoreParameters)
         shards = [shard for shard in job.shards if shard.ref in read] if is_score else job.shards
         inputs = tuple(new for source in job.inputs if (new := trimmed[source]) is not None)
-        same = len(shards) == len(job.shards) and all(trimmed[source] is source for source in job.inputs)
-        trimmed[job] = job if same else make_job(job.labels, shards, inputs) if shards else None
+        if len(shards) == len(job.shards) and all(trimmed[source] is source for source in job.inputs):
+            trimmed[job] = job
+        else:
+            trimmed[job] = make_job(job.labels, shards, inputs) if shards else None
     jobs = [new for job in jobs if (new := trimmed[job]) is not None]
     return tuple(jobs), tuple(replace(cell, job=trimmed[cell.job] or cell.job) for cell in cells)
 

@@ -72,9 +72,10 @@ def asked_solutions(grid: GridSpec, questions: Questions, plugin: str) -> dict[s
     """
     solutions: dict[str, int] = {}
     for part in grid.wholes():
-        named = plugin in {spec.name for specs in part.entries.values() for spec in specs}
+        if plugin not in {spec.name for specs in part.entries.values() for spec in specs}:
+            continue
         tests = [(data, part.scaling.samples) for data in part.datasets]
-        for spec, count in [(part.calibration, part.calibration.trajectories), *tests] if named else []:
+        for spec, count in [(part.calibration, part.calibration.trajectories), *tests]:
             dataset, questions_of_data = questions.get((spec.name, spec.split), (None, ()))
             for question in () if isinstance(dataset, SuccessRates) else questions_of_data:
                 solutions[question.text] = max(count, solutions.get(question.text, 0))

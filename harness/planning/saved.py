@@ -201,8 +201,9 @@ def _plan(content: Mapping[str, Any]) -> Plan:
     }
     datasets = []
     for data in content["datasets"]:
+        # Rows of earlier plans end before the fields.
         questions = tuple(
-            replace(Question(*row[:5]), options=tuple(row[5]), fields=tuple(map(tuple, (*row, ())[6])))
+            replace(Question(*row[:5]), options=tuple(row[5]), fields=tuple(map(tuple, row[6] if row[6:] else ())))
             for row in data["questions"]
         )
         datasets.append(PlannedQuestions(**{**data, "questions": questions}))

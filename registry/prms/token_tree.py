@@ -111,14 +111,17 @@ def depth_first(parents: Ints) -> tuple[Ints, Ints]:
     for node in range(len(above) - 1, -1, -1):
         if above[node] != ROOT:
             sizes[above[node]] += sizes[node]
-    place, free, behind = np.empty(len(above), dtype=np.int64), [0] * len(above), 0
+    places, place_of_root = [0] * len(above), 0
+    place_of_child = [0] * len(above)  # that of the next child of each node
     for node, parent in enumerate(above):
-        at = behind if parent == ROOT else free[parent]
-        place[node], free[node] = at, at + 1
         if parent == ROOT:
-            behind += sizes[node]
+            places[node] = place_of_root
+            place_of_root += sizes[node]
         else:
-            free[parent] += sizes[node]
+            places[node] = place_of_child[parent]
+            place_of_child[parent] += sizes[node]
+        place_of_child[node] = places[node] + 1
+    place = np.array(places, dtype=np.int64)
     return place, place + np.array(sizes, dtype=np.int64)
 
 
