@@ -16,6 +16,8 @@ from prmcal.registry.contracts.dataset import Dataset
 from prmcal.registry.contracts.plugin import Share
 from prmcal.registry.grading import Answers, Grading, any_of, extract_answer, without_working
 from prmcal.registry.grading.extraction import MARKED
+from prmcal.registry.grading.letters import letters_of
+from prmcal.registry.grading.rules import accepted_answers
 from prmcal.registry.messages import excerpt, shown
 from prmcal.registry.reading.fields import Fields
 from prmcal.registry.reading.recordings import FieldNames, Recording, RowValues
@@ -25,10 +27,13 @@ from prmcal.registry.reading.solutions import solutions_of
 
 _TEXT_FIELDS = ("question", "problem")
 _ID_FIELDS = ("id", "unique_id")
-_ANSWER_FIELDS = ("answer", "final_answer", "ground_truth", "gold_answer")
+_ANSWER_FIELDS = ("answer", "final_answer", "ground_truth", "gold_answer", "answerKey")
 _OPTION_FIELDS = ("options", "choices")
 _SUBJECT_FIELDS = ("subject", "type")
 _OTHER_FIELDS = (*_TEXT_FIELDS, *_ID_FIELDS, *_ANSWER_FIELDS, *_OPTION_FIELDS, *_SUBJECT_FIELDS, "level", "solution")
+_LETTERS = "ABCDEFGHIJ"
+_REFERS = re.compile(r"\b(?:above|below|both|these|options?)\b|\b[A-J] (?:and|or|&) [A-J]\b", re.IGNORECASE)
+"""In an option that refers to others, such as "all of the above"."""
 _MOST_GROUPS = 20
 """A field with more values than this groups nothing."""
 _LEVEL = re.compile(r"(?:level\s*)?(\d{1,9})(?:\.0+)?", re.IGNORECASE)
@@ -185,8 +190,8 @@ class JsonlDataset(Dataset):
     `id` (or `unique_id`, by default the line's number), `level` (a number or a word), `subject` and `options` (or
     `choices`, of a multiple-choice question, for the grader `letter`). Results are grouped by other fields with at most
     20 texts or numbers, such as `language`. Empty lines are skipped. Files that end in .json (a list of objects) or
-    .parquet are read too. Field names of published files also work: `final_answer`, `ground_truth` or the box in
-    `solution` for `answer`, and `type` for `subject`.
+    .parquet are read too. Field names of published files also work: `final_answer`, `ground_truth`, `answerKey`
+    or the box in `solution` for `answer`, and `type` for `subject`.
 
     The files of the LLM `recorded` are read too, each question once. If the rows have verdicts on solutions, no answers
     are needed.
@@ -212,6 +217,11 @@ class JsonlDataset(Dataset):
     """The names of fields in files of recorded solutions, as in the LLM `recorded`."""
     only: RowValues | None = None
     """As in the LLM `recorded`."""
+    show_options: bool = False
+    """Write the options below the question, as ``A. first option``."""
+    shuffle_options: int | None = None
+    """A seed, by which each question shows its options in an order of its own. Letters in `answer` follow. The order
+    stays if an option refers to others, such as "all of the above"."""
 
     def __post_init__(self) -> None:
         alone = self.calibration is None and self.calibration_share is None
@@ -242,7 +252,40 @@ class JsonlDataset(Dataset):
         if share is not None:
             for_calibration = split == "calibration"
             questions = [question for question in questions if (_uniform(question.text) < share) == for_calibration]
+        if self.show_options or self.shuffle_options is not None:
+            questions = [_with_options(question, self.shuffle_options, file) for question in questions]
         return first_questions(questions, count, file)
+
+
+def _with_options(question: Question, seed: int | None, source: str) -> Question:
+    """Return a question with its options below its text, in an order by the seed and its id. Letters in answers follow.
+
+    Raises a DataError if the text has the options already, or an answer names none of them.
+    """
+    options, answers = question.options, accepted_answers(question.answer)
+    if not options:
+        return question
+    chosen = [letters_of(answer, options) for answer in answers]
+    listed = [rf"\b{letter}\W{{1,3}}{re.escape(option)}" for letter, option in zip(_LETTERS, options, strict=False)]
+    in_text = re.search("|".join(listed), question.text)
+    if in_text or not all(chosen) or len(options) > len(_LETTERS):
+        problem = (
+            f"its text has {shown(in_text[0])} already"
+            if in_text
+            else f"its answer must be letters or texts of at most {len(_LETTERS)} options. Got {shown(question.answer)}"
+        )
+        raise DataError(f"{source}: the options of the question '{question.id}' cannot be shown, since {problem}.")
+    places = list(range(len(options)))
+    if seed is not None and not any(map(_REFERS.search, options)):
+        places.sort(key=lambda place: _uniform(f"{seed} {question.id} {place}"))
+    shuffled = tuple(options[place] for place in places)
+    letter_of = {_LETTERS[place]: letter for letter, place in zip(_LETTERS, places, strict=False)}
+    for number, letters in enumerate(chosen):
+        moved = sorted(letter_of[letter] for letter in letters)
+        if letters_of(answers[number], shuffled) != set(moved):
+            answers[number] = ", ".join(moved)
+    text = "\n".join([question.text, *map(". ".join, zip(_LETTERS, shuffled, strict=False))])
+    return replace(question, text=text, options=shuffled, answer=any_of(answers))
 
 
 def _uniform(text: str) -> float:

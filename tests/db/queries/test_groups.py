@@ -1,8 +1,9 @@
-"""Values by a field of the questions: a file with multiple choice in English and numbers in German, to the board."""
+"""Values by a field of the questions: a file with shuffled options in English and numbers in German, to the board."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -40,13 +41,26 @@ def questions() -> list[dict[str, Any]]:
     return rows
 
 
+def answered(exam: Any) -> Iterator[dict[str, Any]]:
+    """Yield the solutions of a student who reads the options in their new order, and names their new letters."""
+    rows = {row["id"]: row for row in questions()}
+    for question in (*exam.questions("calibration"), *exam.questions("test")):
+        row = rows[question.id]
+        old = dict(zip(row.get("options", ()), "ABC", strict=False))
+        letters = {ord(old[text]): letter for text, letter in zip(question.options, "ABC", strict=False)}
+        texts = [text.translate(letters) for text in row["solutions"]]
+        yield {"question": question.text, "solutions": texts, "logits": row["logits"]}
+
+
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("groups")
     path = folder / "exam.jsonl"
     path.write_text("\n".join(map(json.dumps, questions())))
-    data = {"name": "exam", "plugin": "jsonl", "arguments": {"path": str(path), "calibration_share": 0.5}}
-    recorded = {"path": str(path), "solutions": "solutions"}
+    arguments = {"path": str(path), "calibration_share": 0.5, "shuffle_options": 3}
+    data = {"name": "exam", "plugin": "jsonl", "arguments": arguments}
+    (folder / "student.jsonl").write_text("\n".join(map(json.dumps, answered(datasets.create("jsonl", **arguments)))))
+    recorded = {"path": str(folder / "student.jsonl"), "solutions": "solutions"}
     measured = {"follow_ups": 4, "terminal": True}
     grid = {
         "name": "groups",

@@ -11,7 +11,9 @@ import pytest
 from prmcal import Question
 from prmcal.errors import DataError, InvalidArgumentsError
 from prmcal.registry.conformance import parametrize_with_checks
-from prmcal.registry.plugins import datasets
+from prmcal.registry.contracts.dataset import content_hash
+from prmcal.registry.contracts.grader import GradingRequest
+from prmcal.registry.plugins import datasets, graders
 from tests.conftest import ROOT
 
 DATA = ROOT / "tests" / "recorded"
@@ -160,3 +162,50 @@ def test_a_file_conforms(tmp_path: Path) -> None:
     calibration = write(tmp_path / "calibration.jsonl", *lines[5:])
     plugin = datasets.create("jsonl", path=write(tmp_path / "own.jsonl", *lines[:5]), calibration=calibration)
     assert [result for result in run_checks(plugin) if not result.passed] == []
+
+
+def exam(folder: Path) -> str:
+    """Return a file of questions: of the options, "0" and the sum are right, or the sum alone."""
+    rows: list[dict[str, Any]] = [
+        {"question": f"{place}+{place}?", "options": ["0", f"{2 * place}", "1000", "none"], "answer": answer}
+        for place, answer in enumerate(["A, B", ["B", "(B)"]] * 20, start=1)
+    ]
+    rows.append({"question": "Which?", "choices": ["one", "two", "all of the above"], "answer": "C"})
+    return write(folder / "exam.jsonl", *rows, {"question": "1+1?", "answer": "2"})
+
+
+def test_options_are_shown_in_their_order_or_shuffled_by_a_seed(tmp_path: Path) -> None:
+    path = exam(tmp_path)
+    hidden, shown, shuffled = read(path), read(path, show_options=True), read(path, shuffle_options=7)
+    assert shown[0].text == "1+1?\nA. 0\nB. 2\nC. 1000\nD. none"
+    assert [(row.answer, row.options) for row in shown] == [(row.answer, row.options) for row in hidden]
+    assert read(path, shuffle_options=7) == shuffled != read(path, shuffle_options=8)
+    assert {row.options.index("none") for row in shuffled[:40]} == {0, 1, 2, 3}
+    assert (shuffled[40].options, shuffled[41]) == (("one", "two", "all of the above"), hidden[41])
+    assert content_hash(hidden) == content_hash(read(path, show_options=False)) != content_hash(shuffled)
+
+
+def test_letters_of_the_reference_follow_their_options(tmp_path: Path) -> None:
+    grader = graders.create("letter")
+    for question, original in zip(read(exam(tmp_path), shuffle_options=7), read(exam(tmp_path)), strict=True):
+        letter_of = {line[3:]: line[0] for line in question.text.splitlines()[1:]}
+        options = original.options
+        right = {"A, B": options[:2], "C": options[2:]}.get(original.answer, options[1:2])
+        for chosen in filter(None, (right, options[:1], options[:2], options[-2:])):
+            letters = ", ".join(letter_of[text] for text in chosen)
+            (graded,) = grader.grade([GradingRequest(question, letters, "")])
+            assert (graded.verdict == "correct") == (chosen == right)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"answer": 1}, "its answer must be letters or texts of at most 10 options. Got '1'"),
+        ({"question": "Which? (A) 0 (B) 5"}, r"its text has 'A\) 0' already"),
+        ({"options": [*"0123456789!"]}, "its answer must be .* at most 10 options"),
+    ],
+)
+def test_options_that_cannot_be_shown_are_named(change: dict[str, Any], message: str, tmp_path: Path) -> None:
+    path = write(tmp_path / "own.jsonl", {"question": "Which?", "options": ["0", "5"], "answer": "B", **change})
+    with pytest.raises(DataError, match=rf"options of the question '1' cannot be shown, since {message}"):
+        read(path, shuffle_options=1)
