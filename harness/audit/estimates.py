@@ -316,7 +316,7 @@ def _by_part(subsets: Mapping[str, Bools], rows: Rows) -> dict[str, Number]:
 
 
 def _by_step(prefixes: pd.DataFrame, rows: Rows) -> dict[str, Number]:
-    """Return the signed error of the bare question, of thirds of the steps, and of whole solutions."""
+    """Return the signed error of the bare question, of thirds of the steps, and of whole solutions; {} for only one."""
     step, steps = prefixes["step"].to_numpy(), prefixes["steps"].to_numpy()
     share = step / np.maximum(steps, 1)
     subsets = {
@@ -326,7 +326,8 @@ def _by_step(prefixes: pd.DataFrame, rows: Rows) -> dict[str, Number]:
         "last third": (share > 2 / 3) & (step < steps),
         "whole solution": (step == steps) & (step > 0),
     }
-    return _by_part(subsets, rows)
+    parts = _by_part(subsets, rows)
+    return parts if len(parts) > 1 else {}
 
 
 def _by_level(scored: ScoredSolutions, rows: Rows) -> dict[str, Number]:

@@ -16,7 +16,8 @@ from prmcal.harness.audit.estimates import LEAST_MIXED, Measured, Number, areas_
 from prmcal.harness.audit.scored import ScoredSolutions
 from prmcal.harness.terminal import text_table, wrapped
 from prmcal.registry.reading.records import Record
-from prmcal.registry.reading.shapes import DATASETS, MAKERS, SCORERS, SHAPES, SOLUTION_LISTS
+from prmcal.registry.reading.roles import DATASETS, MAKERS, SCORERS, SOLUTION_LISTS
+from prmcal.registry.reading.shapes import SHAPES
 
 _MOST = 50
 _SURE = 0.05

@@ -5,8 +5,6 @@ import hashlib
 import numpy as np
 import pandas as pd
 
-from prmcal.db.text.formats import counted
-from prmcal.db.text.overview import quantity
 from prmcal.errors import DataError
 from prmcal.harness.audit.scored import ScoredSolutions
 
@@ -18,8 +16,10 @@ def pool_of(scored: ScoredSolutions, llm: str) -> pd.DataFrame:
 
     The text of a question becomes a hash, and equal answers of a question become equal numbers. Right answers are
     equal. Scores are in [0, 1], or unchanged log-odds. The bare question has none. Raises a DataError if labels of
-    whole solutions or scores are missing.
+    whole solutions or scores are missing, or if the solutions do not answer their questions.
     """
+    if scored.alarm:
+        raise DataError(scored.alarm)
     solutions = scored.solutions
     if not solutions["label"].isin([0.0, 1.0]).all() or scored.target in ("first error", "step"):
         raise DataError("A pool needs labels that say whether each whole solution is right.")
@@ -46,18 +46,6 @@ def pool_of(scored: ScoredSolutions, llm: str) -> pd.DataFrame:
         rows["score"] = rows["score"].map(lambda scores: np.array(scores, dtype=np.float32))
     rows.insert(0, "llm", llm)
     return rows.dropna(axis=1, how="all").reset_index(drop=True)
-
-
-def check_of(scored: ScoredSolutions, rows: pd.DataFrame) -> str:
-    """Return facts about the texts and the answers, before the texts are left out."""
-    samples = counted(int(rows.groupby("question").size().iloc[0]), "sample")
-    size = f"{counted(rows['question'].nunique(), 'question')} with {samples}"
-    if scored.wins is None:
-        return f"{size}. There were too few texts to see whether solutions answer their questions."
-    return (
-        f"{size}. A solution shares more words and numbers with its own question than with another one in "
-        f"{quantity(scored.wins)} of comparisons: the solutions answer their questions."
-    )
 
 
 def _question_name(question: str) -> str:

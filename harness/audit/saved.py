@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -31,49 +31,28 @@ _QUESTIONS = 1000
 """The largest number of questions that are kept for the alarm. More values hardly sharpen the test."""
 
 
+@dataclass(frozen=True, eq=False)
 class SavedCalibrator:
-    """A calibrator that an audit has written.
+    """A calibrator that an audit has written."""
 
-    Parameters
-    ----------
-    calibrator : Calibrator
-        A fitted one that reads the reward or the logit.
-    scale : Scale
-        The scale of the audited scores.
-    questions : mapping of str to sequence of float or None
-        Values of the audited questions, by the names that an alarm compares.
-    field : str, optional
-        The field of the audited scores.
-    files : sequence of str, optional
-        The audited files.
-    """
-
-    def __init__(
-        self,
-        calibrator: Calibrator,
-        scale: Scale,
-        questions: Mapping[str, Sequence[float | None]],
-        field: str | None = None,
-        files: Sequence[str] = (),
-    ) -> None:
-        self.field, self.files = field, tuple(files)
-        self._scale = scale
-        self._calibrator = calibrator
-        self._questions = questions
-
-    @property
-    def name(self) -> str:
-        """The name of the calibrator, such as ``platt``; ``uncalibrated`` if none is better than the scores."""
-        return self._calibrator.plugin_name
+    calibrator: Calibrator
+    """A fitted one that reads the reward or the logit; ``uncalibrated`` if none is better than the scores."""
+    scale_of_scores: Scale
+    questions: Mapping[str, Sequence[float | None]]
+    """Values of the audited questions, by the names that an alarm compares."""
+    field: str | None
+    """The field of the audited scores."""
+    files: tuple[str, ...]
+    """The audited files."""
 
     @property
     def scale(self) -> str:
         """The name of the scale, such as ``probability`` or ``logit``."""
-        return self._scale.name
+        return self.scale_of_scores.name
 
     def alarm(self) -> ShiftAlarm:
         """Return an alarm for questions that are not like the audited ones. The alarm has seen no question yet."""
-        return ShiftAlarm({name: np.array(values, dtype=np.float64) for name, values in self._questions.items()})
+        return ShiftAlarm({name: np.array(values, dtype=np.float64) for name, values in self.questions.items()})
 
     def predict(self, scores: ArrayLike) -> Floats:
         """Return calibrated rewards in [0, 1], of the shape of the scores. NaN stays NaN.
@@ -84,13 +63,13 @@ class SavedCalibrator:
         scores = np.asarray(scores, dtype=np.float64)
         has_score = ~np.isnan(scores)
         features = scores[has_score]
-        if self._calibrator.reads == "logit" and self.scale == "logit":
-            features = -features if self._scale.reverse else features
+        if self.calibrator.reads == "logit" and self.scale == "logit":
+            features = -features if self.scale_of_scores.reverse else features
         else:
-            features = self._scale.rewards(features)
-            features = log_odds(features) if self._calibrator.reads == "logit" else features
+            features = self.scale_of_scores.rewards(features)
+            features = log_odds(features) if self.calibrator.reads == "logit" else features
         rewards = np.full(scores.shape, np.nan)
-        rewards[has_score] = self._calibrator.predict_at(features, [0.5])[:, 0]
+        rewards[has_score] = self.calibrator.predict_at(features, [0.5])[:, 0]
         return rewards
 
 
@@ -121,4 +100,4 @@ def load_calibrator(directory: str | Path) -> SavedCalibrator:
             raise DataError(f"An older version of prmcal wrote {path}. Audit again: {audit}.")
         calibrator = calibrators.create(card["name"]).load(path.with_name(_FOLDER))
         scale = Scale(**card["scale"])
-        return SavedCalibrator(calibrator, scale, card["questions"], card["field"], card["files"])
+        return SavedCalibrator(calibrator, scale, card["questions"], card["field"], tuple(card["files"]))

@@ -1,7 +1,6 @@
 """The rows of an audit: one for each scored prefix of a file or a run, and sentences on how it was read."""
 
 import math
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,7 +30,6 @@ FIRST = "reward of the first solution"
 OUTCOME = "outcome of the first solution minus its reward"
 
 _SHORT = 30  # characters of a text that can be an answer and no more
-_BOX = re.compile(r"\\boxed\{([^{}]*)\}")
 
 Target = Literal["success rate", "outcome", "first error", "step"]
 _FEW_UNLIKE = 0.1
@@ -100,15 +98,6 @@ def _answer_of(solution: Solution) -> tuple[Any, str]:
     return answer, "a field of its own"
 
 
-def _graded(solution: Solution, answer: Any, reference: str) -> bool:
-    """Return whether an answer is right. Several boxes in the last step are a list, if the reference is one."""
-    if answer is not None and grade_answer(str(answer), reference) == "correct":
-        return True
-    end = (solution.get("steps") or split_steps(solution.get("text") or "") or [""])[-1]
-    boxes = _BOX.findall(end)
-    return "," in reference and len(boxes) > 1 and grade_answer(", ".join(boxes), reference) == "correct"
-
-
 def rows_of(solutions: Sequence[Solution], source: str, fields: Fields, words: Sequence[str]) -> ScoredSolutions:
     """Turn solutions with the values of a file into rows of numbers. `words` say how the file was read."""
     solutions, repeats = without_repeats(solutions)
@@ -134,7 +123,7 @@ def rows_of(solutions: Sequence[Solution], source: str, fields: Fields, words: S
         outcome = share_of(solution.get("label"))
         if outcome is None and solution.get("reference") is not None:
             reference = str(solution["reference"])
-            outcome = float(_graded(solution, answer, reference))
+            outcome = float(answer is not None and grade_answer(str(answer), reference) == "correct")
             verdicts.append((bool(outcome), f"{shown(answer)} ({way})", reference))
         if outcome is not None and not 0 <= outcome <= 1:
             got = shown(solution["label"])

@@ -72,7 +72,8 @@ def few(measured: Measured) -> Iterator[str]:
 def headlines(scored: ScoredSolutions, measured: Measured) -> Iterator[str]:
     """Yield sentences: can the scores be trusted, do they rank, and does a calibrator help?"""
     lines = [] if scored.scale.name == "rank" else [trust(measured, scored.target)]
-    lines.append(order(measured, "solutions" if scored.target == "outcome" else "prefixes"))
+    if scored.target != "outcome" or scored.solutions["question"].duplicated().any():
+        lines.append(order(measured, "solutions" if scored.target == "outcome" else "prefixes"))
     yield from reversed(lines) if is_reverse(measured) else lines
     yield repair(scored, measured)
 

@@ -3,7 +3,6 @@
 import json
 import shlex
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -22,7 +21,7 @@ _SCALE = (
 )
 _BY = "Make an audit for each value of this field. Default: one for each LLM or data set."
 _AGAINST = "An earlier audit. An alarm says if its questions were of another kind."
-_POOLS = "Pools to list, by default the shipped ones. Or `add` and the files from which to make a pool."
+_POOLS = "Pools to list. Default: the shipped ones."
 _SCORED_FILES = "Files with scores of the audited scorer, in any form that an audit reads. Default: the audited files."
 
 
@@ -88,7 +87,7 @@ def apply(
     """
     from prmcal.harness.audit.saved import load_calibrator
     from prmcal.registry.reading.files import read_files
-    from prmcal.registry.reading.shapes import SCORES
+    from prmcal.registry.reading.roles import SCORES
     from prmcal.registry.reading.values import right_class, score_of
 
     calibrator = load_calibrator(directory)
@@ -176,60 +175,13 @@ def train_prm(
     typer.echo(f"\nWrote {out}, with a card, README.md. In a grid:\n\n{grid_entry(prm, out)}", nl=False)
 
 
-def pools(
-    files: Annotated[list[Path] | None, argument("[add] FILE...", _POOLS)] = None,
-    name: Annotated[str | None, option("NAME", "The name of a new pool.")] = None,
-    llm: Annotated[str | None, option("NAME", "Who sampled the solutions of a new pool.")] = None,
-    title: Annotated[
-        str | None, option("TEXT", "A sentence for the card: what was sampled and what scored it.")
-    ] = None,
-    source: Annotated[
-        str | None, option("TEXT", "Where the solutions come from: an address, a path and a commit.")
-    ] = None,
-    licence: Annotated[str | None, option("SPDX", "The licence of the source.")] = None,
-    question: options.QuestionFieldOption = None,
-    score: Annotated[str | None, option("FIELD", "The field with the scores.")] = None,
-    label: options.LabelFieldOption = None,
-) -> None:
-    """List pools of recorded samples, or make one.
+def pools(files: Annotated[list[Path] | None, argument("[FILE...]", _POOLS)] = None) -> None:
+    """List pools of recorded samples.
 
     A shipped pool is the file pool:NAME of `prmcal audit` and of the plugin `recorded`. `prmcal run pools` compares all
-    strategies and calibrators on all of them. `prmcal pools add FILE --name NAME --llm NAME --title TEXT --source TEXT
-    --licence SPDX` writes NAME.parquet from any file that `prmcal audit` reads, without its texts.
+    strategies and calibrators on all of them.
     """
-    if files and str(files[0]) == "add":
-        words = {"name": name, "llm": llm, "title": title, "source": source, "licence": licence}
-        if missing := [f"--{option}" for option, value in words.items() if not value]:
-            raise PrmcalError(f"A new pool needs {', '.join(missing)} too.")
-        if len(files) < 2:
-            raise PrmcalError("Name the file for the pool: prmcal pools add FILE.")
-        files = [_make_pool(files[1:], {key: str(value) for key, value in words.items()}, question, score, label)]
     typer.echo("\n\n".join(_pool_tables(files)))
-
-
-def _make_pool(
-    files: list[Path], words: dict[str, str], question: str | None, score: str | None, label: str | None
-) -> Path:
-    """Write the pool of a file of scored solutions, and return its path."""
-    from prmcal.harness.audit.pooled import check_of, pool_of
-    from prmcal.harness.audit.scored import scored_records
-    from prmcal.registry.reading.fields import Fields
-    from prmcal.registry.reading.files import read_files
-    from prmcal.registry.reading.pools import Card, write_pool
-
-    solutions = scored_records(read_files(files), ", ".join(map(str, files)), Fields(question, score, label))
-    if solutions.alarm:
-        raise DataError(solutions.alarm)
-    rows, path = pool_of(solutions, words["llm"]), Path(f"{words['name']}.parquet")
-    if path.exists():
-        raise PrmcalError(f"{path} already exists. Choose another --name.")
-    meaning = f"the score of {'each step' if rows['score'].dtype == object else 'a solution'}"
-    scale = "logit" if solutions.scale.name == "logit" else "probability"
-    card = Card(words["title"], words["source"], words["licence"], {"score": meaning}, scale)
-    card = replace(card, correctness=solutions.reading[0], check=check_of(solutions, rows))
-    write_pool(path, rows, card)
-    typer.echo(f"Wrote {path}, {path.stat().st_size:,} bytes. Look at it: prmcal audit {path}\n")
-    return path
 
 
 def _pool_tables(files: list[Path] | None) -> list[str]:

@@ -17,7 +17,8 @@ from prmcal.registry.messages import excerpt, file_hash, is_file, shown
 from prmcal.registry.reading.fields import Fields
 from prmcal.registry.reading.recordings import as_one_step
 from prmcal.registry.reading.records import Record, good_records, read_records
-from prmcal.registry.reading.shapes import PREFIXES, RATES, SHAPES, first_value
+from prmcal.registry.reading.roles import PREFIXES, RATES
+from prmcal.registry.reading.shapes import SHAPES, first_value
 from prmcal.registry.reading.solutions import solutions_of
 from prmcal.steps import split_steps
 

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from prmcal.errors import DataError
 from prmcal.registry.messages import excerpt, shown
-from prmcal.registry.reading import shapes
+from prmcal.registry.reading import roles
 from prmcal.registry.reading.shapes import Content
 from prmcal.registry.reading.values import (
     FIRST_WRONG,
@@ -90,18 +90,18 @@ class FileFields:
 
     def __init__(self, contents: Sequence[Content], source: str, fields: Fields, use: Use) -> None:
         self.contents, self.source, self.use = contents, source, use
-        self.cost_fields = (fields.cost,) if fields.cost else shapes.COSTS
+        self.cost_fields = (fields.cost,) if fields.cost else roles.COSTS
         record = self.first_values = typical(contents)
         self.question = self._question(fields.question)
         self.dataset = _data_set(self.question, contents)
         is_name = " " not in str(record.get(self.question))
-        self.question_texts = [name for name in shapes.QUESTIONS if is_name and " " in str(record.get(name))]
+        self.question_texts = [name for name in roles.QUESTIONS if is_name and " " in str(record.get(name))]
         self.solution_list, self.solution_text = self._solutions(fields.solutions)
         solutions = record[self.solution_list] if self.solution_list else ()
         self.solution_values = typical([solution for solution in solutions if isinstance(solution, Mapping)])
         self.first_values = {**record, **self.solution_values}
         self.answer, self.reference = self._compared(fields)
-        self.answer_is_field = fields.answer is not None or self.answer not in shapes.ANSWERS
+        self.answer_is_field = fields.answer is not None or self.answer not in roles.ANSWERS
         has_solutions = self.solution_list or self.solution_text
         if not has_solutions and isinstance(record.get(self.answer or ""), list):
             has_solutions = self.solution_list = self.answer
@@ -128,7 +128,7 @@ class FileFields:
         )
 
     def _question(self, chosen_name: str | None) -> str:
-        names = [name for name in shapes.QUESTIONS if name in self.first_values]
+        names = [name for name in roles.QUESTIONS if name in self.first_values]
         counts = {name: len({str(record.get(name)) for record in self.contents}) for name in names}
         # An instruction that all records share is no question.
         names = [name for name in counts if counts[name] > 1] or [*counts]
@@ -142,7 +142,7 @@ class FileFields:
     def _solutions(self, chosen_name: str | None) -> tuple[str | None, str | None]:
         """Return the field with the list of solutions of a record, or with the only solution."""
         record = self.first_values
-        names = [chosen_name] if chosen_name else [*shapes.SOLUTION_LISTS, *shapes.SOLUTION_TEXTS]
+        names = [chosen_name] if chosen_name else [*roles.SOLUTION_LISTS, *roles.SOLUTION_TEXTS]
         for name in names if chosen_name else [*names, *record]:
             if _has_many(name, record.get(name), name == chosen_name):
                 return name, None
@@ -155,9 +155,9 @@ class FileFields:
         """Return the fields with the answer of a solution and with the right one."""
         for role, name in (("answer", fields.answer), ("truth", fields.truth)):
             self._field_of(role, (), name, is_score, False)
-        answer = fields.answer or next((name for name in shapes.ANSWERS if name in self.first_values), None)
+        answer = fields.answer or next((name for name in roles.ANSWERS if name in self.first_values), None)
         references = self._fitting(
-            shapes.REFERENCES, lambda value: isinstance(value, str | int | float) and not is_missing(value)
+            roles.REFERENCES, lambda value: isinstance(value, str | int | float) and not is_missing(value)
         )
         truth = fields.truth or next((name for name in references if name != answer), None)
         if answer is None and truth is not None:  # Beside the truth, a field named "answer" is that of the solution.
@@ -174,14 +174,14 @@ class FileFields:
     def _score(self, fields: Fields) -> str | None:
         if self.use != "audit" and fields.score is None and "logits" in self.first_values:
             return "logits"
-        if fields.score is None and not self._fitting(shapes.SCORES, is_score):
-            names = [name for name in shapes.SCORES if name != fields.label]
+        if fields.score is None and not self._fitting(roles.SCORES, is_score):
+            names = [name for name in roles.SCORES if name != fields.label]
             written = self._fitting(names, is_written_score)
             booleans = self._fitting(names, lambda value: isinstance(value, bool))
-            labels = self._fitting(shapes.LABELS, is_label) if booleans else []
+            labels = self._fitting(roles.LABELS, is_label) if booleans else []
             if written or any(name != booleans[0] for name in labels):
                 return [*written, *booleans][0]
-        names = [name for name in shapes.SCORES if name not in (fields.label, fields.truth, fields.answer)]
+        names = [name for name in roles.SCORES if name not in (fields.label, fields.truth, fields.answer)]
         # Without scores, solutions with answers have votes.
         has_votes = self.answer or (self.reference and (self.solution_list or self.solution_text))
         is_needed = self.use == "recorded scores" or (self.use == "audit" and not has_votes)
@@ -194,18 +194,18 @@ class FileFields:
         if self.use == "recording":
             if chosen_name is None and "correct" in self.first_values:
                 return "correct"
-            names = () if self.reference else shapes.CLEAR_LABELS
+            names = () if self.reference else roles.CLEAR_LABELS
             return self._field_of("label", names, chosen_name, is_label, False)
         if chosen_name is not None and chosen_name == self.score:
             raise DataError(
                 f"{self.source}: '{chosen_name}' cannot be both the score and the label. Name another: --score FIELD."
             )
-        has_label = any(name != self.score for name in self._fitting(shapes.LABELS, is_label))
+        has_label = any(name != self.score for name in self._fitting(roles.LABELS, is_label))
         has_answers = self.reference and (self.solution_list or self.solution_text or self.answer)
         if chosen_name is None and not has_label and has_answers:
             return None
-        label = self._field_of("label", shapes.LABELS, chosen_name, is_label, True)
-        if chosen_name is None and self.answer and label not in shapes.CLEAR_LABELS:
+        label = self._field_of("label", roles.LABELS, chosen_name, is_label, True)
+        if chosen_name is None and self.answer and label not in roles.CLEAR_LABELS:
             answers, labels = (self._column(name) for name in (self.answer, label))
             if all(map(is_label, answers)) and set(map(str, answers)) & set(map(str, labels)):
                 raise DataError(
@@ -260,7 +260,7 @@ class FileFields:
             names = [name for name in names if name != self.score]
         candidates = self._fitting(names, fits)
         if role == "label":
-            candidates = [name for name in candidates if name not in shapes.SCORES] or candidates
+            candidates = [name for name in candidates if name not in roles.SCORES] or candidates
         if len(candidates) > 1 and (is_needed or role == "label"):
             raise self._either(role, *candidates[:2])
         if not candidates and is_needed:
@@ -299,7 +299,7 @@ class FileFields:
                 is_text = all(isinstance(value, str | int) and not is_written_score(value) for value in values)
                 fits = is_text and len({*map(str, values)}) >= _FEW_VALUES
             elif role == "score":
-                is_varied = len({*map(str, leaves(values))}) > 2 and name not in shapes.IDS
+                is_varied = len({*map(str, leaves(values))}) > 2 and name not in roles.IDS
                 fits = is_varied and all(is_score(value) or is_written_score(value) for value in values)
             else:
                 marks = {share_of(value) for value in leaves(values)}
@@ -312,19 +312,19 @@ def _has_many(name: str, value: Any, is_chosen: bool) -> bool:
     """Return whether a field has a list of solutions. A list of texts in a field such as `steps` is one solution."""
     if not isinstance(value, list):
         return False
-    if name in shapes.SOLUTION_LISTS or (is_chosen and name not in shapes.SOLUTION_TEXTS):
+    if name in roles.SOLUTION_LISTS or (is_chosen and name not in roles.SOLUTION_TEXTS):
         return True
     first_entry = value[0] if value else None
-    if name in shapes.SOLUTION_TEXTS:
+    if name in roles.SOLUTION_TEXTS:
         return isinstance(first_entry, list) or (name == "output" and isinstance(first_entry, Mapping))
-    return isinstance(first_entry, Mapping) and not {*shapes.SCORES, *shapes.CLEAR_LABELS}.isdisjoint(first_entry)
+    return isinstance(first_entry, Mapping) and not {*roles.SCORES, *roles.CLEAR_LABELS}.isdisjoint(first_entry)
 
 
 def _data_set(question: str, contents: Sequence[Content]) -> str | None:
     """Return the field that tells data sets apart, if several have questions of the same name."""
     if any(" " in str(record.get(question)) for record in contents):
         return None  # Equal texts are one question.
-    for name in shapes.SUBSETS:
+    for name in roles.SUBSETS:
         owners: dict[str, str] = {}
         for record in contents if name in contents[0] and name != question else ():
             owner = str(record.get(name))

@@ -9,8 +9,8 @@ from prmcal.errors import DataError
 from prmcal.registry.messages import excerpt
 from prmcal.registry.reading.pools import pool_path
 from prmcal.registry.reading.records import Record, read_records
-from prmcal.registry.reading.shapes import IDS as SOLUTION_IDS
-from prmcal.registry.reading.shapes import LABELS, QUESTIONS, SCORES
+from prmcal.registry.reading.roles import IDS as SOLUTION_IDS
+from prmcal.registry.reading.roles import LABELS, QUESTIONS, SCORES
 
 _IDS = ("id", "idx", "index", "uid", "question_id", "doc_id", "task_id")
 

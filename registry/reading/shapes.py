@@ -5,6 +5,7 @@ A solution is a dict with `question` and, if the file has them, `steps` (or `tex
 :mod:`prmcal.harness.audit.scored` and :mod:`prmcal.registry.recorded`.
 """
 
+import json
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -14,66 +15,12 @@ from typing import Any
 from prmcal.errors import DataError
 from prmcal.registry.grading import without_working
 from prmcal.registry.reading.records import Record
+from prmcal.registry.reading.roles import COSTS, LABELS, LEVELS, PREFIXES, QUESTIONS, RATES, SCORES
 from prmcal.steps import STEP_SEPARATOR, split_steps
 
 Content = Mapping[str, Any]
 """The fields of a record."""
 Solution = dict[str, Any]
-
-QUESTIONS = (
-    *("question", "problem", "prompt", "query", "question_id", "problem_id", "prompt_id", "qid", "instance_id"),
-    *("example_id", "task_id", "task", "instruction", "input", "id"),
-)
-SOLUTION_LISTS = (
-    *("solutions", "responses", "completions", "samples", "response", "generations", "outputs", "candidates"),
-    *("generated_answer", "generated_answers", "generated_solutions", "trajectories"),
-)
-SOLUTION_TEXTS = ("steps", "solution", "completion", "response", "output", "text", "trajectory")
-CLEAR_LABELS = (
-    *("correct", "is_correct", "final_answer_correct", "passed", "is_passed", "resolved"),
-    *("success", "exact_match", "acc", "is_right", "solved"),
-)
-LABELS = (
-    *(*CLEAR_LABELS, "label", "labels", "outcome", "verdict", "correctness", "step_labels", "human_labels"),
-    *("ratings", "step_ratings", "score", "reward"),
-)
-IDS = (
-    *("solution", "solution_id", "sample_id", "trajectory_id", "response_id", "completion_id", "rollout_id", "sample"),
-    *("trajectory", "rollout", "sample_idx", "sample_index", "solution_idx", "solution_index", "candidate", "trial"),
-    *("trial_index", "attempt", "attempt_id", "run", "run_id", "seed", "uid", "idx", "index"),
-)
-"""The names of a solution within its question."""
-STEPS = ("step", "step_index", "step_idx", "step_number", "step_id")
-"""The names of the number of a step, in tables with a row for each step."""
-DATASETS = ("dataset", "data_set", "dataset_name", "data_name", "data_source", "benchmark", "subset")
-SUBSETS = (*DATASETS, "source", "split", "task")
-"""Names of data sets and their parts. Equal ids in two of them are two questions."""
-MAKERS = (
-    *("llm", "llm_name", "llm_id", "model", "model_name", "model_id", "model_version", "checkpoint", "generator"),
-    *("generator_model", "policy", "policy_model", "solver", "agent", "agent_name"),
-)
-"""The names of the LLM of a solution."""
-SCORERS = ("prm", "prm_name", "verifier", "verifier_name", "reward_model", "scorer", "judge", "judge_model")
-"""The names of the PRM of a solution."""
-COSTS = ("cost", "costs", "tokens", "completion_tokens")
-SCORES = (
-    *("scores", "step_scores", "prm_scores", "process_rewards", "step_rewards", "rewards", "pred_scores"),
-    *("score", "reward", "prm_score", "pred_score", "logits", "logit", "probs", "probabilities", "values"),
-    *("verifier_score", "verifier_scores", "confidence", "confidences", "value", "step_level_validity_scores"),
-    *("probability", "prob", "p_true", "p_correct", "certainty", "conf"),
-)
-PREFIXES = ("reasoning_prefix", "first_pass_prefix")
-RATES = ("success_prob", "accuracy")
-LEVELS = ("level", "difficulty")
-REFERENCES = (
-    *("reference", "ground_truth", "groundtruth", "gold_answer", "gold", "gt", "truth", "correct_answer"),
-    *("true_answer", "reference_answer", "expected_answer", "ground_truth_answer", "target", "final_answer"),
-    "answer",
-)
-ANSWERS = (
-    *("pred", "prediction", "extracted_answer", "preds", "predictions", "predicted_answer", "model_answer"),
-    *("parsed_answer", "final_prediction", "extracted_answers", "pred_answer"),
-)
 
 
 @dataclass(frozen=True)
@@ -84,20 +31,19 @@ class Shape:
     """The words for it in the first lines of the answer."""
     fits: Callable[[Content], bool]
     """Tells from the first record whether the file has this shape."""
-    solutions: Callable[[Content], Iterator[Solution]]
-    """Yields the solutions of a record."""
+    values: Callable[[Content], Iterator[Solution]]
+    """Yields the values of each solution of a record that its names alone do not tell."""
+
+    def solutions(self, record: Content) -> Iterator[Solution]:
+        """Yield the solutions of a record. It may have scores, a level and a cost by their usual names."""
+        shared = {"score": SCORES, "level": LEVELS, "cost": COSTS}
+        by_name = {role: first_value(record, names) for role, names in shared.items()}
+        yield from ({**by_name, **solution} for solution in self.values(record))
 
 
 def first_value(record: Content, names: Iterable[str]) -> Any:
     """Return the first of some fields that has a value; None if none has."""
     return next((record[name] for name in names if record.get(name) is not None), None)
-
-
-def _question(record: Content) -> str:
-    question = first_value(record, QUESTIONS)
-    if isinstance(question, Mapping):  # PRM800K, lm-evaluation-harness
-        question = first_value(question, QUESTIONS)
-    return str(question)
 
 
 STEP_TAGS = ("\u043a\u0438", "<extra_0>")
@@ -134,7 +80,7 @@ def _shepherd(record: Content) -> Iterator[Solution]:
     steps = [step.strip() for step in text[len(question) :].split(STEP_TAGS[0]) if step.strip()]
     marks = re.findall(r"([+-])\s*(?:\n|$)", marked)
     rates = [float(mark == "+") for mark in marks]
-    yield {"question": question, "steps": steps, "rates": rates, "score": _field(record, SCORES)}
+    yield {"question": question, "steps": steps, "rates": rates}
 
 
 # openr: success rates of prefixes, as a list or as a tree.
@@ -165,7 +111,7 @@ def _branches(node: Content, above: tuple[Content, ...] = ()) -> Iterator[tuple[
 
 
 def _scores(nodes: Sequence[Content]) -> list[Any] | None:
-    scores = [_field(node, SCORES) for node in nodes]
+    scores = [first_value(node, SCORES) for node in nodes]
     return None if all(score is None for score in scores) else scores
 
 
@@ -177,7 +123,7 @@ def _prefixes_fits(record: Content) -> bool:
 def _prefixes(record: Content) -> Iterator[Solution]:
     steps = split_steps(str(first_value(record, PREFIXES) or ""))
     rates = [first_value(record, RATES)]
-    yield {"question": str(record["question"]), "steps": steps, "rates": rates, "score": _field(record, SCORES)}
+    yield {"question": str(record["question"]), "steps": steps, "rates": rates}
 
 
 # PRM800K: humans rate the completions of each step with -1, 0 or 1.
@@ -202,11 +148,10 @@ def _prm800k(record: Content) -> Iterator[Solution]:
         ratings.append(completion.get("rating"))
     first_error = next((step for step, rating in enumerate(ratings) if rating == -1), -1)
     yield {
-        "question": _question(record),
+        "question": str(first_value(record["question"], QUESTIONS)),
         "steps": steps,
         "first_error": first_error,
         "label": record["label"].get("finish_reason") == "solution",
-        "score": _field(record, SCORES),
     }
 
 
@@ -218,13 +163,11 @@ def _processbench_fits(record: Content) -> bool:
 
 def _processbench(record: Content) -> Iterator[Solution]:
     yield {
-        **_level_and_cost(record),
-        "question": _question(record),
+        "question": str(first_value(record, QUESTIONS)),
         "steps": record["steps"],
         "first_error": record["label"],
         "label": record["final_answer_correct"],
         "level": str(record.get("id", "")).rpartition("-")[0] or None,  # "gsm8k-12" is of the subset gsm8k.
-        "score": _field(record, SCORES),
     }
 
 
@@ -235,9 +178,8 @@ def _prmbench_fits(record: Content) -> bool:
 
 def _prmbench(record: Content) -> Iterator[Solution]:
     wrong_steps = {int(number) - 1 for number in record["error_steps"]}  # They are counted from 1.
-    scores = _field(record, SCORES)
+    scores = first_value(record, SCORES)
     yield {
-        **_level_and_cost(record),
         "question": str(first_value(record, ("original_question", "question", "modified_question"))),
         "steps": record["modified_process"],
         "right": [step not in wrong_steps for step in range(len(record["modified_process"]))],
@@ -255,35 +197,41 @@ def _stepwise_fits(record: Content) -> bool:
 
 
 def _stepwise(record: Content) -> Iterator[Solution]:
-    shared = {"question": str(record["prompt"]), "score": _field(record, SCORES)}
-    yield {**shared, "steps": record["completions"], "right": record["labels"]}
+    yield {"question": str(record["prompt"]), "steps": record["completions"], "right": record["labels"]}
 
 
 # lm-evaluation-harness: a document, its responses and the metrics of each.
+_METRIC = "metric of the label"
+_LENGTHS: Mapping[str, tuple[str, Callable[[str], int]]] = {
+    "acc": ("", lambda option: 1),
+    "acc_norm": (" per character", len),
+    "acc_bytes": (" per byte", lambda option: len(option.encode())),
+}
+"""The metrics of multiple choice, and what they divide the log-likelihood of an option by."""
+
+
 def _lm_eval_fits(record: Content) -> bool:
     return isinstance(record.get("doc"), Mapping) and ("resps" in record or "filtered_resps" in record)
 
 
 def _lm_eval(record: Content) -> Iterator[Solution]:
-    doc = record["doc"]
-    question = first_value(doc, QUESTIONS) or record.get("doc_id")
+    doc, level = record["doc"], first_value(record["doc"], LEVELS)
+    if options := _options(record):
+        # Documents with the same question can have other options.
+        yield {"question": json.dumps(doc, ensure_ascii=False), "level": level, **_choice(record, options)}
+        return
     responses = record.get("resps") or record["filtered_resps"]
     responses = responses[0] if responses and isinstance(responses[0], list) else responses
-    label = _field(record, (*LABELS, *(record.get("metrics") or ())))
+    label = first_value(record, (record.get(_METRIC, ""), *LABELS, *(record.get("metrics") or ())))
     # One metric of several responses is that of a vote or of the first one, so the answers are graded.
     has_labels = len(responses) == 1 or isinstance(label, list)
     reference = first_value({"target": record.get("target"), **doc}, ("answer", "target"))
-    if log_likelihoods := _options(responses if len(responses) > 1 else record.get("resps")):
-        likelihoods = [math.exp(likelihood - max(log_likelihoods)) for likelihood in log_likelihoods]
-        score = max(likelihoods) / sum(likelihoods)
-        yield {"question": str(question), "level": first_value(doc, LEVELS), "label": label, "score": score}
-        return
     shared = {
-        "question": str(question),
-        "level": first_value(doc, LEVELS),
+        "question": str(first_value(doc, QUESTIONS) or record.get("doc_id")),
+        "level": level,
         "reference": None if has_labels else without_working(str(reference)),
     }
-    scores = _field(record, ("scores", "step_scores", "prm_scores", "rewards"))
+    scores = first_value(record, ("scores", "step_scores", "prm_scores", "rewards"))
     if len(responses) == 1 and not (scores and isinstance(scores[0], list)):
         scores = [scores]
     for place, text in enumerate(responses):
@@ -295,28 +243,76 @@ def _lm_eval(record: Content) -> Iterator[Solution]:
         }
 
 
-def _options(responses: Any) -> list[float] | None:
-    """Return the log-likelihoods of the options of a question with a choice; None if they are no such pairs."""
-    pairs = [pair[0] if isinstance(pair, list) and len(pair) == 1 else pair for pair in responses or ()]
-    if not all(isinstance(pair, list) and len(pair) == 2 and str(pair[1]) in ("True", "False") for pair in pairs):
-        return None
-    return [float(pair[0]) for pair in pairs] or None
+def _options(record: Content) -> list[tuple[str, str, float]]:
+    """Return the context, the text and the log-likelihood of each option; nothing if the responses are texts.
 
-
-def of_one_filter(records: Sequence[Record], source: str, filter_name: str | None) -> list[Record]:
-    """Return the records of one filter. A log of lm-evaluation-harness has each response once for each filter.
-
-    Raises a DataError if there are several filters and none of them is `filter_name`.
+    Such a response is a log-likelihood, and whether greedy decoding writes the option.
     """
-    contents = [content for _, content in records]
-    filters = [row.get("filter") if isinstance(row, Mapping) and _lm_eval_fits(row) else None for row in contents]
-    names = list(dict.fromkeys(str(name) for name in filters if name is not None))
-    if len(names) > 1 and filter_name not in names:
+    pairs = record.get("filtered_resps") or [response[0] for response in record["resps"]]
+    if not all(isinstance(pair, list) and len(pair) == 2 and str(pair[1]) in ("True", "False") for pair in pairs):
+        return []
+    requests = record.get("arguments") or [("", "")] * len(pairs)
+    requests = [
+        [*request.values()] if isinstance(request, Mapping) else request
+        for request in (requests.values() if isinstance(requests, Mapping) else requests)
+    ]
+    return [(request[0], request[1].lstrip(), float(pair[0])) for request, pair in zip(requests, pairs, strict=True)]
+
+
+def _choice(record: Content, options: Sequence[tuple[str, str, float]]) -> Solution:
+    """Return the label of the likeliest option, and as its score its share of the likelihoods of all options."""
+    metric = record.get(_METRIC)
+    _, length = _LENGTHS[metric or "acc"]
+    # The metric of mutual information needs the options without a context, too.
+    options = [option for option in options if option[0]] or options
+    values = [value / max(length(text), 1) for _, text, value in options]
+    likeliest = values.index(max(values))
+    is_target = str(record.get("target")) in (str(likeliest), options[likeliest][1])
+    score = 1 / sum(math.exp(value - values[likeliest]) for value in values)
+    return {"score": score, "label": record[metric] if metric else is_target}
+
+
+def of_lm_eval(records: Sequence[Record], source: str, label: str | None) -> tuple[list[Record], str]:
+    """Return one filter of a log of lm-evaluation-harness, and a sentence on its choices. Other files are unchanged.
+
+    `label` names the filter or the metric. Raises a DataError if several filters are left, or if no metric says whether
+    a response is right.
+    """
+    logs = [(place, row) for place, row in records if isinstance(row, Mapping) and _lm_eval_fits(row)]
+    if not logs:
+        return list(records), ""
+    filters = list(dict.fromkeys(str(log["filter"]) for _, log in logs if log.get("filter") is not None))
+    if label in filters:
+        logs, label = [(place, log) for place, log in logs if log.get("filter") == label], None
+    elif len(filters) > 1:
         raise DataError(
-            f"{source}: the filters '{names[0]}' and '{names[1]}' give different labels. Say which to use: --label "
-            f"{names[0]} or --label {names[1]}."
+            f"{source}: the filters '{filters[0]}' and '{filters[1]}' give different labels. Say which to use: --label "
+            f"{filters[0]} or --label {filters[1]}."
         )
-    return [record for record, name in zip(records, filters, strict=True) if len(names) < 2 or name == filter_name]
+    first_log = logs[0][1]
+    options = _options(first_log)
+    if len(options) == 1 or any("perplexity" in name for name in first_log):
+        raise DataError(
+            f"{source} has the log-likelihood of one text for each document, so there is no choice that is right or "
+            "wrong. Audit a task with options, or one with generated texts and a file of their scores."
+        )
+    metrics = [name for name in (_LENGTHS if options else first_log) if name in first_log]
+    if label and label not in metrics:
+        raise DataError(f"{source}: '{label}' says not what is right. Say --label {' or --label '.join(metrics)}.")
+    if not options:
+        return [(place, {**log, _METRIC: label}) for place, log in logs], ""
+    metric = label or next(iter(metrics), None)
+    if shares := [log[metric] for _, log in logs if metric and log.get(metric) not in (0, 1)]:
+        raise DataError(
+            f"{source}: '{metric}' is {shares[0]:.3g}, a share of the likelihoods and no verdict on the likeliest "
+            "option. Audit a task whose metric is 0 or 1."
+        )
+    per = _LENGTHS[metric or "acc"][0]
+    others = "".join(f", or --label {name}" for name in metrics if name != metric)
+    return [(place, {**log, _METRIC: metric}) for place, log in logs], (
+        f" Score: the softmax of the log-likelihoods{per} of the options at the likeliest one. Label: "
+        f"'{metric or 'target'}'{others}."
+    )
 
 
 # inspect: samples with scores by scorer.
@@ -335,7 +331,7 @@ def _inspect(record: Content) -> Iterator[Solution]:
     if text is None and output.get("choices"):  # Logs of older versions have the messages alone.
         text = _message(output["choices"][0]["message"])
     metadata = record.get("metadata") or {}
-    score, level = _field(metadata, SCORES), first_value(metadata, LEVELS)
+    score, level = first_value(metadata, SCORES), first_value(metadata, LEVELS)
     yield {"question": question, "text": text, "label": label, "score": score, "level": level}
 
 
@@ -344,14 +340,6 @@ def _message(message: Content) -> str:
     content = message.get("content")
     pieces = content if isinstance(content, list) else [{"text": content}]
     return "\n".join(str(piece["text"]) for piece in pieces if piece.get("text"))
-
-
-def _field(record: Content, names: Sequence[str]) -> Any:
-    return next((record[name] for name in names if name in record), None)
-
-
-def _level_and_cost(record: Content) -> Solution:
-    return {"level": first_value(record, LEVELS), "cost": record.get("cost", record.get("tokens"))}
 
 
 SHAPES = (

@@ -6,10 +6,10 @@ from typing import Any
 from prmcal.errors import DataError
 from prmcal.registry.grading import without_working
 from prmcal.registry.messages import excerpt, shown
-from prmcal.registry.reading import shapes
+from prmcal.registry.reading import roles, shapes
 from prmcal.registry.reading.fields import Fields, FileFields, Use, typical
 from prmcal.registry.reading.records import Record, good_records
-from prmcal.registry.reading.shapes import Content, Solution, first_value, of_one_filter, steps_of_text
+from prmcal.registry.reading.shapes import Content, Solution, first_value, of_lm_eval, steps_of_text
 from prmcal.registry.reading.values import is_number, right_class
 
 
@@ -47,10 +47,10 @@ def solutions_of(
         raise DataError(f"{source} has no records with fields.")
     first_values = typical(contents)
     shape = next((shape for shape in shapes.SHAPES if shape.fits(contents[0]) or shape.fits(first_values)), None)
-    records = of_one_filter(records, source, fields.label)
+    records, words = of_lm_eval(records, source, fields.label)
     reader = shape or _Reader(contents, source, fields, use)
     field = reader.score if isinstance(reader, _Reader) else None
-    description = reader.words if isinstance(reader, _Reader) else f"Shape: {reader.name}."
+    description = reader.words if isinstance(reader, _Reader) else f"Shape: {reader.name}.{words}"
     groups = good_records(records, convert, source, skip)
     return _joined_steps([solution for group in groups for solution in group], source), [description]
 
@@ -70,7 +70,7 @@ class _Reader(FileFields):
             "question": str(question),
             "asked": first_value(record, self.question_texts),
             "reference": None if self.label or reference is None else without_working(str(reference)),
-            "level": first_value(record, shapes.LEVELS),
+            "level": first_value(record, roles.LEVELS),
             "follow_ups": record.get("follow_ups"),
         }
         if self.solution_list is None:
@@ -82,8 +82,8 @@ class _Reader(FileFields):
                 "score": right_class(score) if self.scores_are_classes else score,
                 "answer": record.get(self.answer or ""),
                 "cost": first_value(record, self.cost_fields),
-                "step": first_value(record, shapes.STEPS),
-                "ids": tuple(str(record.get(name)) for name in shapes.IDS if name in record),
+                "step": first_value(record, roles.STEPS),
+                "ids": tuple(str(record.get(name)) for name in roles.IDS if name in record),
             }
             return
         texts = record.get(self.solution_list)
@@ -99,7 +99,7 @@ class _Reader(FileFields):
                 raise ValueError(f"{many} must be a text, a list of steps, or an object with these")
             inner, text = (solution, None) if isinstance(solution, Mapping) else ({}, solution)
             if isinstance(solution, Mapping):
-                text = next((inner[name] for name in shapes.SOLUTION_TEXTS if name in inner), None)
+                text = next((inner[name] for name in roles.SOLUTION_TEXTS if name in inner), None)
             score = _at(self.score, inner, record, index, len(texts))
             answer = inner.get(self.answer or "answer" if text is None or self.answer_is_field else "answer")
             costs = {name: _at(name, inner, lists, index, len(texts)) for name in self.cost_fields}

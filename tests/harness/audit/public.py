@@ -73,7 +73,7 @@ SHAPES = (
     ),
     Public(
         "lm-evaluation-harness: `samples_*.jsonl`, and a file of scores",
-        "`doc`, `resps`, `exact_match`; `doc_id`, `scores`; `--label flexible-extract`, if there are several filters",
+        "`doc`, `resps`, `exact_match`; `doc_id`, `scores`; `--label flexible-extract` of several filters",
         *(public_samples.lm_eval_alone, "outcome", Fields(label="flexible-extract")),
     ),
     Public(
@@ -94,40 +94,40 @@ SHAPES = (
         real=("processbench_math.json", "steps"),
     ),
     Public(
-        "PRMBench, and a file of scores, such as its own tool writes",
+        "PRMBench, and a file of scores",
         "`original_question`, `modified_process`, `error_steps`, `classification`; `idx`, `scores`",
         *(public_steps.prmbench, "step"),
     ),
     Public(
-        "PRM800K, with scores",
+        "PRM800K",
         "`question`, `label.steps` with the `rating` of the chosen completion",
         *(public_steps.prm800k, "first error"),
     ),
     Public(
-        "Math-Shepherd, with scores",
+        "Math-Shepherd",
         "`input` with a tag behind each step, `label` with + and -",
         *(public_steps.math_shepherd, "success rate"),
         real=("openr_samples_math-shepherd.jsonl", "tags"),
     ),
     Public(
-        "TRL: stepwise supervision, with scores",
+        "TRL: stepwise supervision",
         "`prompt`, `completions` (the steps), `labels` of the steps",
         *(public_steps.trl, "step"),
     ),
     Public(
-        "openr: success rates as lists, with scores",
+        "openr: success rates as lists",
         "`question`, `reasoning_steps` with `solution_prefix` and `mc_value`",
         *(public_steps.openr_lists, "success rate"),
         real=("openr_samples_math-aps_mcvalues.jsonl", "nodes"),
     ),
     Public(
-        "openr: success rates as trees, with scores",
+        "openr: success rates as trees",
         "`question`, `reasoning_steps` with `text`, `mc_value` and `children`",
         *(public_steps.openr_trees, "success rate"),
         real=("openr_samples_math-aps-tree_mcvalues.jsonl", "nodes"),
     ),
     Public(
-        "HumanEval: results of programs, with scores",
+        "HumanEval: results of programs",
         "`task_id`, `completion`, `passed`, `verifier_score`",
         *(public_samples.human_eval, "outcome", _NO_OPTIONS, True, ("HumanEval/0", "HumanEval/1")),
     ),
@@ -140,12 +140,12 @@ SHAPES = (
 """Those of other projects. Shapes of one's own are in `files`."""
 
 
-_TRIED = ("no published file was seen", "a published file", "a published file, with added scores")
+_TRIED = ("no", "yes", "scores added")
 
 
 def table() -> str:
     """Return what is read from each shape, as the rows of a table."""
-    rows = ["| file | what is read | labels | tried on |", "| --- | --- | --- | --- |"]
+    rows = ["| file | what is read | labels | published file tried |", "| --- | --- | --- | --- |"]
     rows += [f"| {shape.name} | {shape.fields} | {shape.target} | {_TRIED[len(shape.real)]} |" for shape in SHAPES]
     return "\n".join(rows)
 

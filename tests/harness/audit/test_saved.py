@@ -27,7 +27,12 @@ def test_it_gives_the_same_rewards(name: str, scale: ScaleName, tmp_path: Path, 
     calibrator = fit_calibrator(name, rows)
     save(tmp_path, calibrator, Scale(scale), audited.scored.of_questions, "scores", ["a.jsonl"])
     loaded = load_calibrator(tmp_path)
-    assert (loaded.name, loaded.scale, loaded.field, loaded.files) == (name, scale, "scores", ("a.jsonl",))
+    assert (loaded.calibrator.plugin_name, loaded.scale, loaded.field, loaded.files) == (
+        name,
+        scale,
+        "scores",
+        ("a.jsonl",),
+    )
     scores = rows.reward if scale == "probability" else rows.logit
     np.testing.assert_allclose(loaded.predict(scores), calibrated_rewards(calibrator, rows), atol=1e-9)
     assert loaded.predict(scores.reshape(-1, 1)).shape == (len(scores), 1)

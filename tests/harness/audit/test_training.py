@@ -212,7 +212,7 @@ def test_a_prefix_that_is_too_long_has_no_score(written: Callable[..., Path]) ->
     [
         (lambda each: [{"question": each["question"], "reasoning_steps": []}], "has no labels"),
         (lambda each: [{**as_outcomes(each)[0], "steps": [[""], [""], [""], [""]]}], "has no texts of steps"),
-        (lambda each: as_outcomes(each) if each["question"] < "C" else [], "A fit needs 10"),
+        (lambda each: as_outcomes(each) if each["question"] < "C" else [], "A fit needs at least 10"),
     ],
 )
 def test_what_it_cannot_learn_from_is_named(

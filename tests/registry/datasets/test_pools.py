@@ -16,6 +16,7 @@ from scipy.special import expit
 from prmcal.db.queries.leaderboard import leaderboard
 from prmcal.errors import DataError
 from prmcal.harness.audit.audit import audit
+from prmcal.harness.audit.pooled import pool_of
 from prmcal.registry.contracts.data import Prefix, Sampling
 from prmcal.registry.plugins import datasets, llms, prms
 from prmcal.registry.reading.pools import Card, pool_path, read_pool, shipped_pools, write_pool
@@ -181,17 +182,11 @@ def test_shipped_pools_and_others_are_listed(prmcal: Prmcal, tmp_path: Path) -> 
     assert "mine: Made up. Licence: MIT." in prmcal("pools", tmp_path / "mine.parquet").stdout
 
 
-def test_a_file_of_a_stranger_becomes_a_pool_without_texts(prmcal: Prmcal, tmp_path: Path) -> None:
+def test_a_file_of_a_stranger_becomes_a_pool_without_texts(tmp_path: Path) -> None:
     records = [{**each, "answer": "5"} for each in files.flat()]
     (tmp_path / "scores.jsonl").write_text("\n".join(map(json.dumps, records)))
-    words = ["--llm", "mine", "--title", "Made up.", "--source", "here", "--licence", "MIT"]
-    lacking = prmcal("pools", "add", "scores.jsonl", "--name", "own", *words[:4], folder=tmp_path)
-    assert (lacking.returncode, "needs --source, --licence too" in lacking.stderr) == (2, True)
-    made_pool = prmcal("pools", "add", "scores.jsonl", "--name", "own", *words, folder=tmp_path)
-    assert made_pool.returncode == 0, made_pool.stderr
-    assert "Wrote own.parquet" in made_pool.stdout and "40 questions with 4 samples" in made_pool.stdout
-    card, rows = read_pool(tmp_path / "own.parquet")
-    assert card.scale == "probability"
+    write_pool(tmp_path / "own.parquet", pool_of(audit(tmp_path / "scores.jsonl").scored, "mine"), CARD)
+    _, rows = read_pool(tmp_path / "own.parquet")
     content = (tmp_path / "own.parquet").read_bytes()
     assert b"step 0 of" not in content and b"What is" not in content
     solutions = files.solutions()
