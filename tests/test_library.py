@@ -17,6 +17,7 @@ from sklearn.calibration import calibration_curve
 from sklearn.model_selection import GroupKFold, cross_val_predict
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
+from sklearn.utils.estimator_checks import estimator_checks_generator
 
 from prmcal import calibrators, metrics, rules
 from prmcal.arrays import Floats, Ints
@@ -137,6 +138,19 @@ def test_calibrators_are_estimators_of_scikit_learn(
     assert pipeline.predict(scores[:, None]) == pytest.approx(clone(copy).fit(scores**2, right).predict(scores**2))
     logits = clone(calibrator).set_params(logit=True).fit(log_odds(scores), right)
     assert logits.predict(log_odds(scores)) == pytest.approx(clone(copy).fit(scores, right).predict(scores), abs=1e-9)
+
+
+@pytest.mark.filterwarnings("ignore:Estimator .* does not inherit")
+@pytest.mark.parametrize("calibrator", ALL, ids=repr)
+def test_checks_of_scikit_learn_that_need_no_matrix_pass(calibrator: Any) -> None:
+    """The others fit to several columns of any numbers, or to labels that are no counts."""
+    checks = {getattr(check, "func", check).__name__: check for _, check in estimator_checks_generator(calibrator)}
+    for name in (
+        *("check_estimator_cloneable", "check_estimator_repr", "check_no_attributes_set_in_init", "check_set_params"),
+        *("check_do_not_raise_errors_in_init_or_set_params", "check_parameters_default_constructible"),
+        *("check_get_params_invariance", "check_valid_tag_types", "check_fit1d"),
+    ):
+        checks[name](calibrator)
 
 
 @pytest.mark.parametrize("calibrator", ALL, ids=repr)
