@@ -21,7 +21,7 @@ from prmcal.harness.planning.gpu_hours import assumed_work, billions, checkpoint
 from prmcal.harness.planning.plan import Plan
 from prmcal.harness.planning.planner import build_plan
 from prmcal.harness.planning.reading import read_grid
-from prmcal.harness.storage.store import ArtifactRef, Manifest
+from prmcal.harness.storage.store import Manifest
 
 GRID = Path(__file__).parents[1] / "grids" / "paper.yaml"
 GPUS = "01234567"
@@ -41,17 +41,10 @@ class Stint:
 
 
 def simulated(
-    plan: Plan,
-    done: Collection[ArtifactRef],
-    slots: Sequence[Slot],
-    seconds: Callable[[Shard[Parameters]], float],
-    loading: float = 0.0,
+    plan: Plan, slots: Sequence[Slot], seconds: Callable[[Shard[Parameters]], float], loading: float = 0.0
 ) -> list[Stint]:
-    """Return a simulated run.
-
-    `done` are the finished shards, `seconds` returns the time of a shard, and to load a model takes `loading` seconds.
-    """
-    schedule = Schedule(plan, done)
+    """Return a simulated run. `seconds` returns the time of a shard, and to load a model takes `loading` seconds."""
+    schedule = Schedule(plan, ())
     workers: list[Worker] = []
     stints: list[Stint] = []
     ends: list[tuple[float, int, Worker]] = []
@@ -89,7 +82,7 @@ def simulate(plan: Plan, slots: Sequence[Slot]) -> list[Stint]:
         )
         for shard, work in assumed_work(plan)
     }
-    return simulated(plan, (), slots, lambda shard: seconds[shard.ref], _SECONDS_OF_LOADING)
+    return simulated(plan, slots, lambda shard: seconds[shard.ref], _SECONDS_OF_LOADING)
 
 
 def busy(stints: Sequence[Stint], end: float, gpus: int) -> float:

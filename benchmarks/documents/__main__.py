@@ -18,17 +18,8 @@ from benchmarks.documents.figures import Figures, load, record
 from benchmarks.documents.sentences import PLACES
 
 _ROOT = Path(__file__).parents[2]
-DOCUMENTS = (
-    _ROOT / "README.md",
-    _ROOT / "docs" / "results.md",
-    _ROOT / "docs" / "start.md",
-    _ROOT / "docs" / "concepts" / "claims.md",
-    _ROOT / "docs" / "concepts" / "score-meaning.md",
-    _ROOT / "docs" / "concepts" / "strategies.md",
-    _ROOT / "docs" / "tutorials" / "real-model.md",
-    _ROOT / "docs" / "how-to" / "audit.md",
-    _ROOT / "registry" / "nano" / "MODEL_CARD.md",
-)
+_PAGES = (_ROOT / "README.md", *sorted((_ROOT / "docs").rglob("*.md")), _ROOT / "registry" / "nano" / "MODEL_CARD.md")
+DOCUMENTS = [page for page in _PAGES if "<!-- figures: " in page.read_text(encoding="utf-8")]
 
 _PLACE = re.compile(r"(<!-- figures: (?P<name>[\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 

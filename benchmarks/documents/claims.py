@@ -17,7 +17,7 @@ import pandas as pd
 from benchmarks.documents.figures import Figures
 from benchmarks.documents.real_prms import QWEN, higher_at_5, real_findings
 from benchmarks.documents.smollm import smollm_claims
-from benchmarks.tables import keep, kept_in, markdown, measured, paragraph, percents, points, signed
+from benchmarks.tables import keep, kept_in, markdown, measured, paragraph, percents, points, rows_where, signed
 from prmcal.db.catalog import leaderboard
 from prmcal.db.run_folder import published_path
 
@@ -56,36 +56,35 @@ def record(directory: Path) -> None:
     keep(table[[*_KEY, "calibrator", *values, "questions"]], POOLS, "calibration")
 
 
+def _standing(name: str) -> tuple[pd.DataFrame, int, int]:
+    """Return the settings of a rule, and at how many of them it is clearly more and clearly less accurate."""
+    of_rule = rows_where(kept_in(POOLS, "rules"), rule=name)
+    return of_rule, int((of_rule["difference_low"] > 0).sum()), int((of_rule["difference_high"] < 0).sum())
+
+
 def pool_findings() -> list[str]:
     """Return what holds on the recorded pools, each sentence with its interval, its n and where it does not hold."""
-    rules = kept_in(POOLS, "rules")
-    of_rule = rules[rules["rule"] == _RULE]
-    won, lost = of_rule[of_rule["difference_low"] > 0], of_rule[of_rule["difference_high"] < 0]
+    of_rule, won, lost = _standing(_RULE)
     best = of_rule.loc[of_rule["difference"].idxmax()]
-    assert len(won) > len(lost), "it wins more often than it loses"
+    assert won > lost, "it wins more often than it loses"
     return [
         *real_findings(),
-        f"`{_RULE}` was less accurate than the best fixed number of samples of its cost at {len(lost)} of "
-        f"{len(of_rule)} settings and more accurate at {len(won)}, by up to {points(best)} points "
-        f"(n = {best['questions']}).",
+        f"`{_RULE}` was less accurate than the best fixed number of samples of its cost at {lost} of {len(of_rule)} "
+        f"settings and more accurate at {won}, by up to {points(best)} points (n = {best['questions']}).",
     ]
 
 
 def default_rule() -> str:
     """Return what was seen of the default rule, and of ESC, at all settings."""
-    rules = kept_in(POOLS, "rules")
-
-    def standing(name: str) -> tuple[pd.DataFrame, str]:
-        of_rule = rules[rules["rule"] == name]
-        won, lost = int((of_rule["difference_low"] > 0).sum()), int((of_rule["difference_high"] < 0).sum())
-        return of_rule, f"{won} wins, {len(of_rule) - won - lost} ties and {lost} losses"
-
-    (default, counts), (of_esc_rows, of_esc) = standing(_RULE), standing("ESC")
+    (default, counts), (esc, of_esc) = (
+        (of_rule, f"{won} wins, {len(of_rule) - won - lost} ties and {lost} losses")
+        for of_rule, won, lost in (_standing(_RULE), _standing("ESC"))
+    )
     best = default.loc[default["difference"].idxmax()]
     return paragraph(
         f"`{_RULE}` is the default of `prmcal ask`. Against the best fixed n of its cost it has {counts} at "
         f"{len(default)} settings of shipped pools, {100 * default['difference'].mean():+.1f} points on average, at "
-        f"best {points(best)} (n = {best['questions']}). `ESC` has {of_esc} at {len(of_esc_rows)}."
+        f"best {points(best)} (n = {best['questions']}). `ESC` has {of_esc} at {len(esc)}."
     )
 
 

@@ -17,8 +17,8 @@ from benchmarks.documents.claims import claims, default_rule, nano_settings, poo
 from benchmarks.documents.figures import FIGURES, Figures
 from benchmarks.documents.real_prms import caption, places_table, readings_table, real_table
 from benchmarks.documents.smollm import smollm_findings, smollm_summary
-from benchmarks.tables import kept_in, markdown, measured, numbered, paragraph, percents
-from prmcal.db.metrics import Leaderboard, Metrics
+from benchmarks.tables import kept_in, markdown, measured, numbered, paragraph, percents, rows_where
+from prmcal.db.metrics import SETTING, Leaderboard, Metrics
 from prmcal.db.text.board import leaderboard_board
 from prmcal.harness.audit.audit import audit
 from prmcal.harness.audit.verdict import verdict
@@ -190,72 +190,47 @@ def _overestimation_of_the_prm(figures: Figures) -> str:
 
 def _calibrators(figures: Figures) -> str:
     table = figures.calibration
-    groups = [group for _, group in table.groupby(["dataset", "llm", "prm"], sort=False)]
-    lowest = [group.loc[group["brier_corrected"].idxmin(), "calibrator"] for group in groups]
-    columns = {
-        "Brier, corrected": _against(table, "brier_corrected"),
-        **{
-            f"Adaptive CE, {data}": _against(table[table["dataset"] == data], "adaptive_ce_corrected")
-            for data in (_MATH, _AIME)
-        },
+    briers = table.pivot(index=SETTING, columns="calibrator", values="brier_corrected").idxmin(axis=1)
+    metrics = {"Brier, corrected": (table, "brier_corrected")} | {
+        f"Adaptive CE, {data}": (table[table["dataset"] == data], "adaptive_ce_corrected") for data in (_MATH, _AIME)
     }
     rows = pd.DataFrame(
-        {"against": f"`{rival}`", **{title: count(rival) for title, count in columns.items()}}
+        {"against": f"`{rival}`", **{title: _against(rival, *of) for title, of in metrics.items()}}
         for rival in (_RIVAL, "histogram", "isotonic", "ats")
     )
     text = paragraph(
-        f"The paper's calibrator, `{_PAPERS}`, has the lowest Brier score at {lowest.count(_PAPERS)} of {len(groups)}",
-        f"settings, and `{_RIVAL}` at {lowest.count(_RIVAL)}. The table counts the settings in which a paired test",
-        f"finds `{_PAPERS}` better than another calibrator. The run has one seed and is of one machine. On another",
-        "one, fits by gradient descent can differ in the third digit.",
+        f"The paper's calibrator, `{_PAPERS}`, has the lowest Brier score at {(briers == _PAPERS).sum()} of",
+        f"{len(briers)} settings, and `{_RIVAL}` at {(briers == _RIVAL).sum()}. The table counts the settings in which",
+        f"a paired test finds `{_PAPERS}` better than another calibrator. The run has one seed and is of one machine.",
+        "On another one, fits by gradient descent can differ in the third digit.",
     )
     return f"{text}\n\n{markdown(rows)}"
 
 
-def _against(table: pd.DataFrame, metric: str) -> Callable[[str], str]:
-    """Return what tells in how many groups quantile-lora is significantly better, and worse, than a calibrator."""
-
-    def counts(other: str) -> str:
-        better = worse = groups = 0
-        for _, group in table.groupby(["dataset", "llm", "prm"]):
-            rows = group.set_index("calibrator")
-            papers, rival = rows.loc[_PAPERS], rows.loc[other]
-            groups += 1
-            if rival[f"{metric}_differs"]:
-                better += abs(papers[metric]) < abs(rival[metric])
-                worse += abs(papers[metric]) > abs(rival[metric])
-        return f"{better} of {groups}" + (f" (worse in {worse})" if worse else "")
-
-    return counts
-
-
-def _best_of_n(figures: Figures) -> str:
-    table = figures.verification
-    gaps = {
-        (row[0], row[1], row[2]): _value(row[4]) - _value(row[3])
-        for row in table[["data set", "LLM", "PRM", "pass@1", "best-of-N"]].to_numpy()
-    }
-    of_prm = [gap for (_, _, prm), gap in gaps.items() if prm == _PRM]
-    of_others = [gap for (_, _, prm), gap in gaps.items() if prm != _PRM]
-    return paragraph(
-        f"With `nano-prm`, best-of-64 differs from pass@1 by {_span(of_prm, '+.2f')}, and with the other PRMs by",
-        f"{_span(of_others, '+.2f')}.",
-    )
+def _against(rival: str, table: pd.DataFrame, metric: str) -> str:
+    """Return in how many settings quantile-lora is significantly better, and worse, than a calibrator."""
+    values = table.pivot(index=SETTING, columns="calibrator", values=metric).abs()
+    differs = table.pivot(index=SETTING, columns="calibrator", values=f"{metric}_differs")[rival].astype(bool)
+    better, worse = values[_PAPERS] < values[rival], values[_PAPERS] > values[rival]
+    also = f" (worse in {(worse & differs).sum()})" if (worse & differs).any() else ""
+    return f"{(better & differs).sum()} of {len(differs)}{also}"
 
 
 def _reading(figures: Figures) -> str:
     table, judged = figures.overestimation, figures.verification
     signed = table.assign(error=table["signed error"].map(_value)).groupby(["data set", "PRM"])["error"]
     ordered = signed.apply(lambda errors: list(errors) == sorted(errors, reverse=True))
-    areas = [_value(text) for text in judged[judged["data set"] == _MATH]["AUC within a question"]]
-    far = [_value(text) for text in judged[judged["data set"] == _AIME]["AUC within a question"]]
+    areas = judged["AUC within a question"].map(_value).groupby(judged["data set"])
+    gaps = (judged["best-of-N"].map(_value) - judged["pass@1"].map(_value)).groupby(judged["PRM"] == _PRM)
     hard = table[table["data set"] == _AIME]
-    drawn, passed = ([_value(text) for text in hard[name]] for name in ("IAS samples, uncalibrated", "pass@1"))
+    errors, drawn, passed = (hard[name].map(_value) for name in ("signed error", "IAS samples, uncalibrated", "pass@1"))
     return paragraph(
-        f"The AUC within a question is {_span(areas)} on nano-math and {_span(far)} on nano-aime.",
-        _best_of_n(figures),
+        f"The AUC within a question is {_span(areas.get_group(_MATH))} on nano-math and",
+        f"{_span(areas.get_group(_AIME))} on nano-aime.",
+        f"With `nano-prm`, best-of-64 differs from pass@1 by {_span(gaps.get_group(True), '+.2f')}, and with the other",
+        f"PRMs by {_span(gaps.get_group(False), '+.2f')}.",
         f"On nano-math, {ordered[_MATH].sum()} of the {len(ordered[_MATH])} PRMs overestimate more for each weaker",
-        f"policy. On nano-aime the signed errors are {_span(list(hard['signed error'].map(_value)), '+.2f')}:",
+        f"policy. On nano-aime the signed errors are {_span(errors, '+.2f')}:",
         f"uncalibrated IAS draws {_span(drawn, '.1f')} samples, while {_span(passed)} of the samples succeed.",
     )
 
@@ -295,9 +270,7 @@ def _searches(figures: Figures) -> str:
 
 def _by_llm(rows: pd.DataFrame, strategy: str, calibrator: str | None = None, metric: str = "accuracy") -> list[str]:
     """Return a metric of a strategy for the weak, the middle and the strong LLM, as text."""
-    chosen = rows[rows["strategy"] == strategy]
-    chosen = chosen[chosen["calibrator"].isna() if calibrator is None else chosen["calibrator"] == calibrator]
-    by_llm = chosen.set_index("llm")[metric]
+    by_llm = rows_where(rows, strategy=strategy, calibrator=calibrator).set_index("llm")[metric]
     return [f"{by_llm[f'nano-{name}']:.3f}" for name in ("weak", "middle", "strong")]
 
 

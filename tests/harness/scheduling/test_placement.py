@@ -71,13 +71,13 @@ def test_no_gpu_is_idle_while_a_shard_that_fits_is_ready(needed: list[tuple[int,
     plan, chance = planned(needed), random.Random(seed)
     seconds = {shard.ref: chance.randint(1, 9) for shard in plan.shards()}
     slots = slots_of_machine([str(gpu) for gpu in range(gpus)], gpus)
-    check(plan, slots, simulated(plan, (), slots, lambda shard: seconds[shard.ref]))
+    check(plan, slots, simulated(plan, slots, lambda shard: seconds[shard.ref]))
 
 
 @pytest.mark.parametrize("workers", [1, 2, 3, 9])
 def test_a_large_model_has_its_gpus_whatever_the_number_of_workers(workers: int) -> None:
     slots = slots_of_machine("0123", workers)
-    stints = simulated(planned([(1, False)] * 6 + [(3, False)] * 2), (), slots, lambda shard: 1.0)
+    stints = simulated(planned([(1, False)] * 6 + [(3, False)] * 2), slots, lambda shard: 1.0)
     assert min(len(each.gpus) for each in stints if "3" in each.shard.resource) >= 3
 
 
@@ -86,5 +86,5 @@ def test_a_node_that_is_too_small_gets_no_large_model() -> None:
         Slot(0, "small", ("0",)),
         *(Slot(number, "large", (str(number),)) for number in range(4)),
     ]
-    stints = simulated(planned([(4, False), (1, False), (4, False)]), (), slots, lambda shard: 1.0)
+    stints = simulated(planned([(4, False), (1, False), (4, False)]), slots, lambda shard: 1.0)
     assert [len(each.gpus) for each in stints if "4" in each.shard.resource] == [4, 4]
