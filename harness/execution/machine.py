@@ -204,9 +204,10 @@ def _seat(
     return seat, ended_workers
 
 
-def _enough(needed: int, slots: Sequence[Slot], there: int) -> Seat | None:
+def _enough(needed: int, slots: Sequence[Slot], gpus_of_node: int) -> Seat | None:
     """Return a seat of a node's first slots with enough GPUs; or None."""
-    target = min(needed, there) if needed == ALL_GPUS or not there else needed
+    takes_what_is_there = needed == ALL_GPUS or not gpus_of_node
+    target = min(needed, gpus_of_node) if takes_what_is_there else needed
     chosen: list[Slot] = []
     for slot in slots:
         before = len(_gpus(chosen))
@@ -215,8 +216,10 @@ def _enough(needed: int, slots: Sequence[Slot], there: int) -> Seat | None:
         chosen.append(slot)
         room = len(_gpus(chosen))
         if room >= target:
-            takes = {0, *range(before + 1, room + 1), *([ALL_GPUS] if room == there else [])}
-            return Seat(tuple(chosen), takes if there else range(ALL_GPUS + 1))
+            if not gpus_of_node:
+                return Seat(tuple(chosen), range(ALL_GPUS + 1))
+            # Shards that need fewer GPUs have smaller seats.
+            return Seat(tuple(chosen), {0, *range(before + 1, room + 1), *([ALL_GPUS] if room == gpus_of_node else [])})
     return None
 
 

@@ -200,6 +200,7 @@ class StepSearch:
         with plugin_guard("calibrator", "of the search", "predict"):  # It may use the model of the PRM.
             medians, rewards = self.calibrate(prefixes, logits)
         ranked_by = medians if self.strategy.rank == "calibrated" else expit(logits)
+        # The rows are in the order of the distinct candidates.
         rows = iter(pd.DataFrame({"ranked_by": ranked_by, "reward": rewards, "logit": logits}).to_dict("records"))
         scores = [{steps: next(rows) for steps in of_question} for of_question in distinct]
         return [
