@@ -14,6 +14,7 @@ from typing import Any
 
 from prmcal.errors import DataError
 from prmcal.registry.grading import without_working
+from prmcal.registry.messages import shown
 from prmcal.registry.reading.records import Record
 from prmcal.registry.reading.roles import COSTS, LABELS, LEVELS, PREFIXES, QUESTIONS, RATES, SCORES
 from prmcal.steps import STEP_SEPARATOR, split_steps
@@ -246,17 +247,17 @@ def _lm_eval(record: Content) -> Iterator[Solution]:
 def _options(record: Content) -> list[tuple[str, str, float]]:
     """Return the context, the text and the log-likelihood of each option; nothing if the responses are texts.
 
-    Such a response is a log-likelihood, and whether greedy decoding writes the option.
+    Such a response is a log-likelihood, and whether greedy decoding writes the option. In a table, `arguments` end with
+    empty ones if other records have more options.
     """
     pairs = record.get("filtered_resps") or [response[0] for response in record["resps"]]
     if not all(isinstance(pair, list) and len(pair) == 2 and str(pair[1]) in ("True", "False") for pair in pairs):
         return []
     requests = record.get("arguments") or [("", "")] * len(pairs)
-    requests = [
-        [*request.values()] if isinstance(request, Mapping) else request
-        for request in (requests.values() if isinstance(requests, Mapping) else requests)
-    ]
-    return [(request[0], request[1].lstrip(), float(pair[0])) for request, pair in zip(requests, pairs, strict=True)]
+    requests = requests.values() if isinstance(requests, Mapping) else requests
+    texts = [request.values() if isinstance(request, Mapping) else request or () for request in requests]
+    contexts = [[*map(str, text), "", ""] for text in texts]
+    return [(text[0], text[1].lstrip(), float(pair[0])) for text, pair in zip(contexts, pairs, strict=False)]
 
 
 def _choice(record: Content, options: Sequence[tuple[str, str, float]]) -> Solution:
@@ -278,41 +279,42 @@ def of_lm_eval(records: Sequence[Record], source: str, label: str | None) -> tup
     `label` names the filter or the metric. Raises a DataError if several filters are left, or if no metric says whether
     a response is right.
     """
-    logs = [(place, row) for place, row in records if isinstance(row, Mapping) and _lm_eval_fits(row)]
-    if not logs:
-        return list(records), ""
-    filters = list(dict.fromkeys(str(log["filter"]) for _, log in logs if log.get("filter") is not None))
-    if label in filters:
-        logs, label = [(place, log) for place, log in logs if log.get("filter") == label], None
-    elif len(filters) > 1:
+    logs = [row if isinstance(row, Mapping) and _lm_eval_fits(row) else {} for _, row in records]
+    filters = list(dict.fromkeys(str(log["filter"]) for log in logs if log.get("filter") is not None))
+    if len(filters) > 1 and label not in filters:
         raise DataError(
             f"{source}: the filters '{filters[0]}' and '{filters[1]}' give different labels. Say which to use: --label "
             f"{filters[0]} or --label {filters[1]}."
         )
-    first_log = logs[0][1]
-    options = _options(first_log)
-    if len(options) == 1 or any("perplexity" in name for name in first_log):
+    if label in filters:
+        records = [record for record, log in zip(records, logs, strict=True) if log.get("filter", label) == label]
+        logs, label = [log for log in logs if log.get("filter", label) == label], None
+    log = next(filter(None, logs), {})
+    options = _options(log) if log else []
+    if len(options) == 1 or any("perplexity" in name for name in log):
         raise DataError(
             f"{source} has the log-likelihood of one text for each document, so there is no choice that is right or "
             "wrong. Audit a task with options, or one with generated texts and a file of their scores."
         )
-    metrics = [name for name in (_LENGTHS if options else first_log) if name in first_log]
-    if label and label not in metrics:
-        raise DataError(f"{source}: '{label}' says not what is right. Say --label {' or --label '.join(metrics)}.")
-    if not options:
-        return [(place, {**log, _METRIC: label}) for place, log in logs], ""
-    metric = label or next(iter(metrics), None)
-    if shares := [log[metric] for _, log in logs if metric and log.get(metric) not in (0, 1)]:
+    metrics = [name for name in _LENGTHS if name in log] if options else log.get("metrics") or [*log]
+    if label and log and label not in (metrics if options else log):
         raise DataError(
-            f"{source}: '{metric}' is {shares[0]:.3g}, a share of the likelihoods and no verdict on the likeliest "
-            "option. Audit a task whose metric is 0 or 1."
+            f"{source}: '{label}' cannot be the label. Name another: --label {' or --label '.join(metrics)}."
         )
-    per = _LENGTHS[metric or "acc"][0]
-    others = "".join(f", or --label {name}" for name in metrics if name != metric)
-    return [(place, {**log, _METRIC: metric}) for place, log in logs], (
-        f" Score: the softmax of the log-likelihoods{per} of the options at the likeliest one. Label: "
-        f"'{metric or 'target'}'{others}."
-    )
+    metric, words = label, ""
+    if options:
+        metric = label or next(iter(metrics), None)
+        per = _LENGTHS[metric or "acc"][0]
+        others = "".join(f", or --label {name}" for name in metrics if name != metric)
+        words = f" Score: the softmax of the log-likelihoods{per} of the options at the likeliest one."
+        words += f" Label: '{metric or 'target'}'{others}."
+        if shares := [log[metric] for log in logs if metric in log and log[metric] not in (0, 1)]:
+            raise DataError(
+                f"{source}: '{metric}' is {shown(shares[0])}, a share of the likelihoods and no verdict on the option. "
+                "Audit a task whose metric is 0 or 1."
+            )
+    rows = zip(records, logs, strict=True)
+    return [(place, {**row, _METRIC: metric} if log else row) for (place, row), log in rows], words
 
 
 # inspect: samples with scores by scorer.

@@ -72,7 +72,7 @@ def test_the_choice_by_length_has_its_own_score_and_label(tmp_path: Path) -> Non
 def test_logs_of_other_versions_and_tasks_are_read_alike(tmp_path: Path) -> None:
     old, without_metric, mutual = log(), log(), log()
     for row, bare, twice in zip(old, without_metric, mutual, strict=True):
-        row["arguments"] = [[*request.values()] for request in row["arguments"].values()]
+        row["arguments"] = [*([*request.values()] for request in row["arguments"].values()), None]
         row["resps"] = [[[float(value), False]] for value, _ in row.pop("filtered_resps")]
         del bare["acc"], bare["acc_norm"]
         twice["filtered_resps"] = twice["filtered_resps"] + [["-1.0", "False"]] * len(TEXTS)
@@ -95,3 +95,5 @@ def test_what_is_no_choice_is_one_error(change: dict[str, Any], message: str, tm
     assert len(str(error.value)) < 400
     with pytest.raises(DataError, match=r"'f1' .*--label acc or --label acc_norm"):
         read(tmp_path, log(), "f1")
+    with pytest.raises(DataError, match=r"line 61: it must be an object"):
+        read(tmp_path, [*log(), ["no log"]])  # type: ignore[list-item]
