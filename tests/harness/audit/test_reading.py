@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 from prmcal.errors import DataError
-from prmcal.harness.audit.audit import Audit, audit
+from prmcal.harness.audit.audit import audit
 from prmcal.harness.audit.scored import ScoredSolutions, scored_records
 from prmcal.registry.reading.fields import Fields
 from prmcal.registry.reading.records import read_records
@@ -52,29 +52,6 @@ def test_outcomes_and_scores_of_steps(shape: Callable[[], Records]) -> None:
     assert scores == [score for each in expected("scores") for score in each]
     assert found.solutions["label"].tolist() == [float(each) for each in expected("right")]
     assert found.prefixes["step"].min() == 1  # The bare question has no score.
-
-
-def test_first_errors_are_another_target(tmp_path: Path) -> None:
-    (tmp_path / "labels.json").write_text(json.dumps(files.processbench()))
-    (tmp_path / "scores.jsonl").write_text("\n".join(map(json.dumps, files.scores_of_processbench())))
-    joined = audit([tmp_path / "labels.json", tmp_path / "scores.jsonl"]).scored
-    assert joined.target == "first error"
-    labels = [
-        float(each["wrong"] < 0 or step < each["wrong"])
-        for each in files.solutions()
-        for step in range(len(each["steps"]))
-    ]
-    assert joined.prefixes["label"].tolist() == labels
-    assert "whether every step so far is right" in joined.reading[-1]
-    assert joined.prefixes["score"].tolist() == [score for each in expected("scores") for score in each]
-    with pytest.raises(DataError, match="no prefix with both a score and a label"):
-        audit(tmp_path / "labels.json")
-
-
-def test_whole_solutions_have_one_score() -> None:
-    found = rows_of(files.whole_solutions())
-    assert len(found.prefixes) == files.QUESTIONS * files.SOLUTIONS
-    assert found.solutions["reward"].tolist() == [each[-1] for each in expected("scores")]
 
 
 def test_one_score_more_is_that_of_the_bare_question_and_null_has_none() -> None:
@@ -203,22 +180,9 @@ def test_every_container_has_the_same_rows(tmp_path: Path) -> None:
         read_records(tmp_path / "empty")
 
 
-def test_published_files_are_read_as_they_are() -> None:
-    found: Audit = audit(DATA / "math_cot_100_8samples.jsonl")
-    assert found.scored.scale.name == "logit"
-    assert len(found.prefixes) == len(found.solutions) == 160
-    assert found.solutions["label"].mean() == pytest.approx(0.84375)
+def test_a_table_of_agents_is_read_with_its_named_fields() -> None:
     agents = pd.read_csv(DATA / "terminal_bench_2_trajectories.csv")
     random = np.random.default_rng(0)
     agents["score"] = (0.7 * agents["reward"] + 0.3 * random.random(len(agents))).round(3)
     read = audit(agents[["agent", "task", "reward", "score"]], Fields(score="score", label="reward"))
     assert len(read.scored.questions) == agents["task"].nunique()
-    shepherd = read_records(DATA / "openr_samples_math-shepherd.jsonl")
-    labels = json.loads((DATA / "openr_samples_math-shepherd.jsonl").read_text().splitlines()[0])
-    steps = labels["input"].count("\u043a\u0438")
-    scores = [
-        (place, {**record, "scores": [0.5] * record["input"].count("\u043a\u0438")}) for place, record in shepherd
-    ]
-    rated = scored_records(scores, "shepherd", Fields())
-    assert rated.target == "success rate"
-    assert rated.solutions["steps"].iloc[0] == steps
