@@ -27,6 +27,7 @@ _SECONDS_BETWEEN_LOOKS = 0.2
 _SECONDS_BETWEEN_COUNTS = 2.0
 _SECONDS_OF_REST = 10.0
 _SECONDS_TO_CONNECT = 5.0
+_SECONDS_WITHOUT_HEAD = 20.0  # After 60 s Ray ends the process.
 _LONGEST_CAUSE = 600  # Other versions are named in the lines after the first.
 _SETTINGS = {
     # With `uv run` on the coordinator, Ray would start the workers in an environment of their own.
@@ -93,13 +94,21 @@ def _check_listening(address: str) -> None:
     host, _, port = address.rpartition(":")
     if not host or "/" in host or not port.isdigit() or int(port) > 65535:
         raise ClusterError(f"--address must be HOST:PORT of the head node, such as 10.0.0.1:6379. Got {address!r}.")
+    if why := _silence(address):
+        raise ClusterError(
+            f"Nobody listens at {address} ({why}). Start the head node: ray start --head --port {port}. `ray status` "
+            "shows the address of a cluster."
+        )
+
+
+def _silence(address: str) -> str:
+    """Return why nobody listens at ``HOST:PORT``, or an empty text if somebody does."""
+    host, _, port = address.rpartition(":")
     try:
         socket.create_connection((host.strip("[]"), int(port)), _SECONDS_TO_CONNECT).close()
     except OSError as error:
-        raise ClusterError(
-            f"Nobody listens at {address} ({error.strerror or error}). Start the head node: "
-            f"ray start --head --port {port}. `ray status` shows the address of a cluster."
-        ) from error
+        return error.strerror or str(error)
+    return ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,6 +247,8 @@ class Census:
         self._failed_starts: Counter[str] = Counter()
         self._resting: dict[str, float] = {}
         self._next = 0.0
+        self._head = ray.get_runtime_context().gcs_address
+        self._heard = time.monotonic()
         while (alive := alive_nodes(ray)).keys() - (verdicts := self._inspection.verdicts(alive.values())).keys():
             time.sleep(_SECONDS_BETWEEN_LOOKS)
         refused = [why for why in verdicts.values() if why]
@@ -251,6 +262,14 @@ class Census:
         if time.monotonic() < self._next:
             return [], []
         self._next = time.monotonic() + _SECONDS_BETWEEN_COUNTS
+        if why := _silence(self._head):
+            if time.monotonic() < self._heard + _SECONDS_WITHOUT_HEAD:
+                return [], []
+            raise ClusterError(
+                f"The head node at {self._head} is gone ({why}). Start the cluster again, then run the same command: "
+                "finished shards are kept."
+            )
+        self._heard = time.monotonic()
         alive = alive_nodes(self._ray)
         departed = [node for key, node in self.usable.items() if key not in alive]
         notices = []

@@ -43,5 +43,9 @@ class Nodes:
         os.kill(node.all_processes["raylet"][0].process.pid, signal.SIGKILL)
         self._cluster.remove_node(node, allow_graceful=False)
 
+    def kill_head(self) -> None:
+        """Kill all processes of the head with SIGKILL."""
+        self._cluster.remove_node(self._cluster.head_node, allow_graceful=False)
+
     def close(self) -> None:
         self._cluster.shutdown()

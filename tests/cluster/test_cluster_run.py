@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import io
 import os
+import re
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -16,6 +19,7 @@ import yaml
 
 import prmcal
 from prmcal.errors import ClusterError
+from prmcal.harness.cli.app import ExitCode
 from prmcal.harness.cli.leaderboard import render_leaderboard
 from prmcal.harness.cluster.executor import RayExecutor
 from prmcal.harness.cluster.nodes import ClusterSettings
@@ -227,4 +231,22 @@ def test_killed_nodes_cost_nothing_and_new_ones_are_used(gate: Gate, nodes: Node
     assert done.failed_cells == 0, log.read_text()
     assert log.read_text().count("has left the cluster") == 2
     assert log.read_text().count("has joined the cluster") == 2
+    assert_same(out, local)
+
+
+def test_a_run_without_its_head_ends_with_one_line_and_can_be_continued(
+    gate: Gate, local: Path, tmp_path: Path
+) -> None:
+    path, out, own = tmp_path / "grid.yaml", tmp_path / "out", Nodes()
+    own.add()
+    path.write_text(yaml.safe_dump(gate.grid.model_dump(mode="json", exclude_defaults=True)))
+    command = f"{sys.executable} -m prmcal run {path} --out {out} --plugin {gate.plugin} --executor ray --address"
+    with gate.closed(), subprocess.Popen([*command.split(), own.address], stderr=subprocess.PIPE, text=True) as process:
+        wait_until(lambda: len(list(out.glob("artifacts/*/*/artifact.json"))) > 1)
+        own.kill_head()
+        _, said = process.communicate(timeout=600)
+    own.close()
+    assert process.returncode == ExitCode.BAD_INPUT
+    assert re.search(r"prmcal: error: The head node at .* is gone \(.*\)\. Start the cluster again.*\n$", said), said
+    assert gate.run(out, None).reused > 1
     assert_same(out, local)

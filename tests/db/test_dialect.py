@@ -17,11 +17,3 @@ def test_rows_that_were_not_read_before_the_next_statement_are_an_error(tmp_path
         assert second.all() == [1, 2, 3]
         with pytest.raises(sa.exc.InvalidRequestError, match="These rows are gone"):
             first.all()
-
-
-def test_a_transaction_that_is_rolled_back_leaves_nothing(tmp_path: Path) -> None:
-    with engine_for(tmp_path / "numbers.duckdb").connect() as connection:
-        connection.execute(sa.text("CREATE TABLE numbers AS SELECT 1"))
-        connection.rollback()
-        tables = connection.execute(sa.text("SELECT table_name FROM duckdb_tables()"))
-        assert tables.all() == []

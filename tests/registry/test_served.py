@@ -75,10 +75,7 @@ def test_a_certificate_that_is_not_trusted_is_told_at_once(
     monkeypatch: pytest.MonkeyPatch, certificate: str, trusted: str, why: str
 ) -> None:
     monkeypatch.setenv("SSL_CERT_FILE", str(CERTIFICATES / f"{trusted}.pem"))
-    with (
-        serving(json.dumps(RIGHT).encode(), certificate=certificate) as url,
-        pytest.raises(PluginFailedError, match=f"^The server https://.* is not trusted: .*{why}"),
-    ):
+    with serving(b"", certificate=certificate) as url, pytest.raises(PluginFailedError, match=f"not trusted: .*{why}"):
         ask(url, patience=60.0)
 
 
