@@ -38,7 +38,7 @@ def test_what_each_reads_and_which_levels_it_predicts() -> None:
 def test_costs_and_levels_that_depend_on_arguments() -> None:
     text = listed()
     assert "quantile-lora prm 0.1, 0.5, 0.9 3 passes Park et al." in text
-    assert "conformal as given as given as given Romano et al." in text
+    assert "conformal reward 0.1, 0.5 no Romano et al." in text  # of `isotonic`, its default
     assert "quantile-adapter prm as given no Park et al." in text
 
 
