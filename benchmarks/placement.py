@@ -51,10 +51,10 @@ def simulated(
     now = 0.0
 
     def give(idle: Collection[Worker]) -> None:
+        loaded_before = {worker: worker.loaded for worker in idle}
         for worker, shard in schedule.hand_out(idle):
-            loads = shard.resource not in ("", worker.loaded)
+            loads = shard.resource not in ("", loaded_before[worker])
             stint = Stint(shard, worker.seat.gpus, now, now + seconds(shard) + loading * loads)
-            worker.shard, worker.loaded = shard, shard.resource or worker.loaded
             heappush(ends, (stint.end, len(stints), worker))
             stints.append(stint)
 
