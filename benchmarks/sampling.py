@@ -13,12 +13,14 @@ from prmcal.registry.llms.prompts import NATIVE, PromptFormat
 from prmcal.registry.llms.transformers import TransformersLLM
 from prmcal.registry.nano.problems import generate_split, solution_steps
 
-_FOLLOW_UPS, _LONGEST, _BATCH = 8, 256, 40
+_FOLLOW_UPS, _BATCH = 8, 40
 _LIKELIEST = 1e-6
 """A temperature at which only the likeliest token is drawn."""
 
 
-def generated(llm: TransformersLLM, prefixes: Sequence[Prefix], n: int, **how: Any) -> list[list[list[int]]]:
+def generated(
+    llm: TransformersLLM, prefixes: Sequence[Prefix], n: int, sampling: Sampling, **how: Any
+) -> list[list[list[int]]]:
     """Return the token ids of n completions of each prefix by `generate`, in batches of prompts of similar length."""
     prompts = [list(PromptFormat(NATIVE).ids(llm._tokenizer, prefix)) for prefix in prefixes]
     order = sorted(range(len(prompts)), key=lambda number: len(prompts[number]))
@@ -31,7 +33,7 @@ def generated(llm: TransformersLLM, prefixes: Sequence[Prefix], n: int, **how: A
             torch.tensor([[0] * pad + prompts[number] for pad, number in zip(padding, numbers, strict=True)]),
             attention_mask=torch.tensor([[0] * pad + [1] * (longest - pad) for pad in padding]),
             num_return_sequences=n,
-            max_new_tokens=_LONGEST,
+            max_new_tokens=sampling.max_tokens,
             eos_token_id=sorted(llm._end_ids),
             pad_token_id=0,
             **how,
@@ -53,15 +55,16 @@ def follow_ups(tiny: bool) -> Figure:
     prefixes = [
         Prefix(problem.text, tuple(solution_steps(problem)[:count])) for problem in problems for count in range(steps)
     ]
-    greedy = Sampling(temperature=_LIKELIEST, max_tokens=_LONGEST)
+    longest = 48 if tiny else 256
+    greedy = Sampling(temperature=_LIKELIEST, max_tokens=longest)
     texts = [completion.text for of_prefix in llm.generate(prefixes, 1, greedy, 0) for completion in of_prefix]
-    likeliest = [ids for (ids,) in generated(llm, prefixes, 1, do_sample=False)]
+    likeliest = [ids for (ids,) in generated(llm, prefixes, 1, greedy, do_sample=False)]
     assert texts == llm._tokenizer.batch_decode(likeliest, skip_special_tokens=True), "the likeliest texts are equal"
-    sampling = Sampling(temperature=1.0, max_tokens=_LONGEST)
+    sampling = Sampling(temperature=1.0, max_tokens=longest)
     seconds, completions = measured(lambda: llm.generate(prefixes, _FOLLOW_UPS, sampling, 1))
     torch.manual_seed(1)
     random = {"do_sample": True, "temperature": 1.0, "top_p": 1.0, "top_k": 0}
-    peer_seconds, rows = measured(lambda: generated(llm, prefixes, _FOLLOW_UPS, **random))
+    peer_seconds, rows = measured(lambda: generated(llm, prefixes, _FOLLOW_UPS, sampling, **random))
     tokens = sum(completion.tokens for of_prefix in completions for completion in of_prefix)
     peer_tokens = sum(len(ids) for of_prefix in rows for ids in of_prefix)
     return Figure(

@@ -137,7 +137,7 @@ def answers(tiny: bool) -> Figure:
     """Compare labelled pairs of answers, which are hard on purpose."""
     from prmcal.registry.grading import rules
 
-    pairs = labelled_pairs()[:: 100 if tiny else 4]
+    pairs = labelled_pairs()[:: 150 if tiny else 4]
 
     def here() -> list[bool]:
         verdicts = by_prmcal(pairs)
