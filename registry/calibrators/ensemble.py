@@ -3,13 +3,19 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Literal
 
 import numpy as np
 import scipy  # its parts are imported when they are used
 
 from prmcal.arrays import Bools, Floats, Floats32, Ints
+from prmcal.registry.calibrators.beta_regression import beta_parameters
 from prmcal.registry.calibrators.heads import HeadCalibrator, held_out_rows
 from prmcal.registry.contracts import plugin
+
+_HALVINGS = 40
+_SIZES = (0.1, 1e4)
+_ROWS = 1024
 
 
 def weighted_quantiles(values: Floats, weights: Floats, levels: Sequence[float]) -> Floats:
@@ -24,6 +30,40 @@ def weighted_quantiles(values: Floats, weights: Floats, levels: Sequence[float])
     return np.stack([np.interp(levels, place, value) for place, value in zip(middles, ascending, strict=True)])
 
 
+def fit_mixture_size(means: Floats, weights: Floats, k: Ints, n: Ints) -> float:
+    """Return the size of the Beta distributions, in [0.1, 10000], that makes k of n likeliest.
+
+    Each row has Beta distributions with these `means` and `weights`, of shape (rows, points), and one size for all.
+    """
+    low, high = map(np.log, _SIZES)
+
+    def loss(log_size: float) -> float:
+        a, b = beta_parameters(means, float(np.exp(log_size)))
+        log_likelihoods = scipy.special.betaln(k[:, None] + a, (n - k)[:, None] + b) - scipy.special.betaln(a, b)
+        return -float(scipy.special.logsumexp(log_likelihoods, axis=1, b=weights).sum())
+
+    return float(np.exp(scipy.optimize.minimize_scalar(loss, bounds=(low, high), method="bounded").x))
+
+
+def beta_mixture_quantiles(means: Floats, weights: Floats, size: float, levels: Sequence[float]) -> Floats:
+    """Return quantiles of mixtures of Beta distributions of one size, in [0, 1], of shape (rows, levels).
+
+    The quantiles are found by halving [0, 1] 40 times.
+    """
+    quantiles = np.empty((len(means), len(levels)))
+    for first_row in range(0, len(means), _ROWS):
+        rows = slice(first_row, first_row + _ROWS)
+        a, b = beta_parameters(means[rows], size)
+        for column, level in enumerate(levels):
+            low, high = np.zeros(len(a)), np.ones(len(a))
+            for _ in range(_HALVINGS):
+                middle = (low + high) / 2
+                below = (weights[rows] * scipy.special.betainc(a, b, middle[:, None])).sum(1) < level
+                low, high = np.where(below, middle, low), np.where(below, high, middle)
+            quantiles[rows, column] = (low + high) / 2
+    return quantiles
+
+
 @dataclass(eq=False)
 class Ensemble(HeadCalibrator):
     """Train many heads on the hidden state, and weigh them for each prefix by their predictions.
@@ -34,7 +74,8 @@ class Ensemble(HeadCalibrator):
     network is trained on the other questions. Its loss is the mean of sum_m w_m CE(mu_m; k, n) plus `divergence` times
     KL(w, equal weights), where CE is the cross-entropy of the n follow-ups, and mu_m is the prediction of head m.
 
-    The levels are weighted quantiles of the heads. Any level is possible. The point estimate is the weighted mean.
+    The levels are weighted quantiles of the heads, or quantiles of a mixture of Beta distributions around them. Any
+    level is possible. The point estimate is the weighted mean.
 
     Attributes
     ----------
@@ -42,14 +83,16 @@ class Ensemble(HeadCalibrator):
         The weights of the heads and of the network that weighs them, in the order of their parameters.
     shape_ : list of int
         The numbers of heads and of hidden units.
+    size_ : float
+        The size of the Beta distributions; 1 and not used with ``spread="heads"``.
 
     Notes
     -----
-    The optional random prior networks of the authors' code are left out, and so is its factor exp(-mu_m / b2), which
-    prefers heads with low predictions: BayesianPRM's evaluation chooses b2 on the test questions.
+    The optional random prior networks of the authors' code are left out. BayesianPRM's evaluation tries several values
+    of b2 on the test questions and reports the best; here b2 is fixed before.
 
     The spread between heads shrinks with more calibration data, while the success probabilities of prefixes that look
-    alike keep their spread. So low quantiles are too high, above all for hard prefixes.
+    alike keep their spread. So with ``spread="heads"``, low quantiles are too high, above all for hard prefixes.
     """
 
     citation = "after BayesianPRM, github.com/zq2r/BaPRM"
@@ -64,6 +107,13 @@ class Ensemble(HeadCalibrator):
     equal. Test questions are never used."""
     bootstrap: plugin.ShareOrOne = 0.8
     """The share of the remaining questions that a head sees, in (0, 1]."""
+    spread: Literal["heads", "mixture"] = "heads"
+    """``heads`` is the spread between the heads, as in BayesianPRM. ``mixture`` adds the spread that no head can
+    predict: each head is the mean of a Beta distribution, whose size makes the counts of the held-out questions
+    likeliest. See the notes."""
+    conservative: plugin.FinitePositive | None = None
+    """A number b2 above 0 multiplies each weight by exp(-mu_m / b2), and so prefers heads with low predictions; 0.1 in
+    the code of BayesianPRM. None does not. Do not choose it from results on test questions."""
     divergence: plugin.FiniteFromZero = 0.1
     """The strength of the pull towards equal weights, from 0."""
     epochs: plugin.Count = 10
@@ -99,11 +149,19 @@ class Ensemble(HeadCalibrator):
                 networks.train_rows(beliefs, "weights of the heads", self, loss, (inputs, log_odds, k, n), held_out)
         self.heads_, self.beliefs_ = networks.flat_weights(heads), networks.flat_weights(beliefs)
         self.shape_ = [self.heads, self.width]
+        self.size_ = 1.0
+        if self.spread == "mixture":
+            rows = held_out if held_out.any() else ~held_out
+            means, weights = self._means_and_weights(inputs[rows])
+            self.size_ = fit_mixture_size(means, weights, k[rows], n[rows])
 
     def mean_and_quantiles(self, inputs: Floats, levels: Sequence[float]) -> tuple[Floats, Floats]:
         """Return the weighted mean, of shape (rows,), and the weighted quantiles, of shape (rows, levels)."""
         means, weights = self._means_and_weights(inputs)
-        return (weights * means).sum(1), weighted_quantiles(means, weights, levels)
+        mean = (weights * means).sum(1)
+        if self.spread == "mixture":
+            return mean, beta_mixture_quantiles(means, weights, self.size_, levels)
+        return mean, weighted_quantiles(means, weights, levels)
 
     def _training_rows(self, questions: Ints, fit_rows: Bools) -> Floats32:
         """1 where a head sees a row, of shape (rows, heads). Each head sees whole questions, at least one."""
@@ -130,6 +188,8 @@ class Ensemble(HeadCalibrator):
             log_odds = heads(tensor)
             logarithms = beliefs(tensor, torch.sigmoid(log_odds)).numpy()
         means: Floats = scipy.special.expit(log_odds.numpy())
+        if self.conservative is not None:
+            logarithms = logarithms - means / self.conservative
         return means, scipy.special.softmax(logarithms, axis=1)
 
 
@@ -157,14 +217,20 @@ class MonotoneQuantile(HeadCalibrator):
     -----
     **p and k/n.** A quantile that is trained by the pinball loss on rates k/n is a quantile of k/n, which spreads more
     than p and has only n + 1 values. With p from Beta(2, 3) and n = 8, the .1-quantile of p is above 24% of the rates,
-    and not above 10%. IAS needs p. So the network is trained on the likelihood of the counts: k is binomial
+    and not above 10%. IAS needs p. So by default, the network is trained on the likelihood of the counts: k is binomial
     given p, and p is Q(u) for a level u that is uniform on (0, 1), here the middles of the 32 intervals. The noise of
     the counts is then not learned.
+
+    With ``loss="pinball"``, levels are drawn at random in each step, and rates are spread evenly over their cells: the
+    label is (k + v) / (n + 1), with v uniform on (0, 1). The loss is half of the CRPS.
     """
 
     citation = "after Ma et al. (2026), arXiv:2605.06785"
     known_by = "abstract only; not a reproduction"
 
+    loss: Literal["likelihood", "pinball"] = "likelihood"
+    """The aim of learning; see the notes. ``likelihood`` learns the distribution of the success probability p, and
+    ``pinball`` of the success rate k/n."""
     width: plugin.Count = 64
     """Hidden units."""
     epochs: plugin.Count = 30
@@ -191,8 +257,9 @@ class MonotoneQuantile(HeadCalibrator):
         with networks.one_thread(self.seed):
             network = networks.MonotoneNetwork(inputs.shape[1], self.width)
             network.linear.bias.data += networks.log_odds_of_all(k, n)
+            loss = partial(network.loss, pinball=self.loss == "pinball")
             self.epoch_ = networks.train_rows(
-                network, "quantile network", self, network.loss, (inputs, k, n), ~held_out, held_out
+                network, "quantile network", self, loss, (inputs, k, n), ~held_out, held_out
             )
         self.width_, self.network_ = self.width, networks.flat_weights(network)
 

@@ -23,6 +23,8 @@ INTERVALS = 32
 """The levels 0, 1/32, ..., 1 are the knots of the quantile function."""
 
 _FIRST_SPREAD = 4.0
+_DRAWS = 8
+"""Levels that the pinball loss is computed at for each row of a batch."""
 
 
 class Trained(Protocol):
@@ -259,13 +261,29 @@ class MonotoneNetwork(nn.Module):
         knots: Tensor = middle + rises - rises[:, INTERVALS // 2, None]
         return knots
 
-    def loss(self, inputs: Tensor, k: Tensor, n: Tensor) -> Tensor:
-        """Return the mean of -ln P(k | n) in nats, without ln C(n, k).
-
-        P is the mean over the middles of the intervals between the knots.
-        """
+    def loss(self, inputs: Tensor, k: Tensor, n: Tensor, pinball: bool) -> Tensor:
+        """Return the mean loss of k of n. The pinball loss is random in training, and at fixed levels otherwise."""
         knots = self(inputs)
-        middles = (knots[:, 1:] + knots[:, :-1]) / 2
-        log_rewards, log_complements = functional.logsigmoid(middles), functional.logsigmoid(-middles)
-        log_likelihoods = k[:, None] * log_rewards + (n - k)[:, None] * log_complements
-        return -(torch.logsumexp(log_likelihoods, dim=1) - float(np.log(INTERVALS))).mean()
+        if not pinball:
+            return _negative_log_likelihood(knots, k, n)
+        if self.training:
+            return _pinball(knots, (k + torch.rand(len(k))) / (n + 1), torch.rand(len(k), _DRAWS))
+        levels = (torch.arange(INTERVALS) + 0.5) / INTERVALS
+        return _pinball(knots, (k + 0.5) / (n + 1), levels.expand(len(k), -1))
+
+
+def _negative_log_likelihood(knots: Tensor, k: Tensor, n: Tensor) -> Tensor:
+    """The mean of -ln P(k | n) in nats, without ln C(n, k): P is the mean over the middles of the intervals."""
+    middles = (knots[:, 1:] + knots[:, :-1]) / 2
+    log_rewards, log_complements = functional.logsigmoid(middles), functional.logsigmoid(-middles)
+    log_likelihoods = k[:, None] * log_rewards + (n - k)[:, None] * log_complements
+    return -(torch.logsumexp(log_likelihoods, dim=1) - float(np.log(INTERVALS))).mean()
+
+
+def _pinball(knots: Tensor, rates: Tensor, levels: Tensor) -> Tensor:
+    """The mean pinball loss of rates, of shape (rows,), at levels of shape (rows, levels)."""
+    place = levels * INTERVALS
+    below = place.floor().clamp(0, INTERVALS - 1).long()
+    low, high = knots.gather(1, below), knots.gather(1, below + 1)
+    short = rates[:, None] - torch.sigmoid(low + (place - below) * (high - low))
+    return torch.maximum(levels * short, (levels - 1) * short).mean()

@@ -1,4 +1,4 @@
-"""The distributions that heads predict: Beta distributions, weighted points and monotone networks."""
+"""The distributions that heads predict: Beta distributions, mixtures of them, weighted points and monotone networks."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy.stats import beta, betabinom
 
 from prmcal.registry.calibrators.beta_regression import beta_quantiles, negative_log_likelihood
-from prmcal.registry.calibrators.ensemble import weighted_quantiles
+from prmcal.registry.calibrators.ensemble import beta_mixture_quantiles, weighted_quantiles
 from prmcal.registry.calibrators.networks import INTERVALS, MonotoneNetwork
 
 SEEDS = st.integers(0, 2**32 - 1)
@@ -60,6 +60,17 @@ def test_weighted_quantiles_rise_within_the_points(seed: int, points: int) -> No
     # A point of weight w is the same as two points of weight w/2, up to the interpolation between the two.
     order = random.permutation(points)
     np.testing.assert_array_equal(weighted_quantiles(values[:, order], weights[:, order], LEVELS), found)
+
+
+@given(SEEDS, st.floats(3, 100))
+def test_the_share_of_a_mixture_below_its_quantile_is_the_level(seed: int, size: float) -> None:
+    random = np.random.default_rng(seed)
+    means, weights = random.uniform(0.1, 0.9, (3, 4)), random.dirichlet(np.ones(4), 3)
+    found = beta_mixture_quantiles(means, weights, size, LEVELS)
+    below = beta.cdf(found[:, :, None], (means * size)[:, None], ((1 - means) * size)[:, None])
+    np.testing.assert_allclose((below * weights[:, None]).sum(2), np.tile(LEVELS, (3, 1)), atol=1e-3)
+    one = beta_mixture_quantiles(means[:, :1], np.ones((3, 1)), size, LEVELS)
+    np.testing.assert_allclose(one, beta_quantiles(means[:, 0], np.full(3, size), LEVELS), atol=1e-6)
 
 
 @given(SEEDS)

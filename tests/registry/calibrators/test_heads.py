@@ -64,24 +64,43 @@ def test_the_state_tells_the_mean_of_new_prefixes(name: str, left: float) -> Non
     assert np.mean((found - mean) ** 2) < left * np.mean((expit(features.logit) - mean) ** 2)
 
 
-@pytest.mark.parametrize("name", ["beta-binomial", "monotone-quantile"])
-def test_a_quantile_is_below_the_success_probability_as_often_as_it_says(name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [("beta-binomial", {}), ("monotone-quantile", {}), ("ensemble", {"spread": "mixture"})],
+)
+def test_a_quantile_is_below_the_success_probability_as_often_as_it_says(name: str, arguments: dict[str, Any]) -> None:
     features, k, n, questions, _, _ = world(3000, 2)
-    fitted = head(name).fit(features, k, n, questions=questions)
+    fitted = head(name, **arguments).fit(features, k, n, questions=questions)
     features, _, _, _, p, _ = world(2000, 3)
     levels = (0.1, 0.3, 0.5, 0.9)
     below = (p[:, None] <= fitted.predict_at(features, levels)).mean(0)
     np.testing.assert_allclose(below, levels, atol=0.05)
 
 
-def test_the_heads_of_an_ensemble_have_equal_weights_without_held_out_questions() -> None:
+def test_the_pinball_loss_learns_rates_which_spread_more_than_probabilities() -> None:
+    features, k, n, questions, p, _ = world(1000, 4, size=20.0)
+    quantiles = {
+        loss: head("monotone-quantile", loss=loss).fit(features, k, n, questions=questions).predict(features)
+        for loss in ("likelihood", "pinball")
+    }
+    spread = {loss: float(np.mean(each[:, 2] - each[:, 0])) for loss, each in quantiles.items()}
+    assert spread["pinball"] > 1.3 * spread["likelihood"]
+    assert np.mean(p < quantiles["likelihood"][:, 0]) == pytest.approx(0.1, abs=0.04)
+
+
+def test_a_conservative_ensemble_predicts_less_and_weights_need_held_out_questions() -> None:
     features, k, n, questions, _, _ = world(400, 7)
-    plain, equal = (
+    plain, careful, equal = (
         create_as(Ensemble, calibrators, "ensemble", **{**SMALL["ensemble"], **changes}).fit(
             features, k, n, questions=questions
         )
-        for changes in ({}, {"held_out": 0.0})
+        for changes in ({}, {"conservative": 0.05}, {"held_out": 0.0})
     )
+    averages = [
+        (means * weights).sum(1)
+        for means, weights in (each._means_and_weights(each.read(features)) for each in (careful, plain))
+    ]
+    assert (averages[0] < averages[1]).all()
     _, weights = equal._means_and_weights(equal.read(features))
     np.testing.assert_allclose(weights, 0.25)
     _, weights = plain._means_and_weights(plain.read(features))
