@@ -24,6 +24,10 @@ class _Cursor:
         self._state["latest"] = self
         self._connection.execute(statement, parameters)
 
+    def executemany(self, statement: str, parameters: Any) -> None:
+        self._state["latest"] = self
+        self._connection.executemany(statement, parameters)
+
     def __getattr__(self, name: str) -> Any:
         if self._state.get("latest") is not self:
             raise InvalidRequestError("These rows are gone: another statement was executed before they were read.")

@@ -1,4 +1,4 @@
-"""DuckDB has one result at a time: rows that another statement has replaced are refused, not taken from it."""
+"""DuckDB has one result at a time: rows that another statement has replaced are refused. Rows are inserted together."""
 
 from __future__ import annotations
 
@@ -17,3 +17,6 @@ def test_rows_that_were_not_read_before_the_next_statement_are_an_error(tmp_path
         assert second.all() == [1, 2, 3]
         with pytest.raises(sa.exc.InvalidRequestError, match="These rows are gone"):
             first.all()
+        connection.execute(sa.text("CREATE TABLE several (number INTEGER)"))
+        connection.execute(sa.text("INSERT INTO several VALUES (:number)"), [{"number": 1}, {"number": 2}])
+        assert connection.execute(sa.text("SELECT sum(number) FROM several")).scalar() == 3
