@@ -21,7 +21,7 @@ from sklearn.utils.estimator_checks import estimator_checks_generator
 
 from prmcal import calibrators, metrics, rules
 from prmcal.arrays import Floats, Ints
-from prmcal.errors import InvalidArgumentsError, PluginFailedError
+from prmcal.errors import InvalidArgumentsError, InvalidPluginError, PluginFailedError
 from prmcal.log_odds import log_odds
 from prmcal.registry.plugins import calibrators as plugins
 
@@ -110,16 +110,16 @@ def test_a_comparison_is_paired(rows: tuple[Floats, Ints, Ints]) -> None:
 
 @pytest.mark.parametrize(
     ("k", "n", "words"),
-    [
-        ([0.5, 1], 1, "whole numbers"),
-        ([2, 0], 1, "k successes"),
-        ([1], 1, "shape"),
-        ([1, 0], 1, "not defined"),
-    ],
+    [([0.5, 1], 1, "whole numbers"), ([2, 0], 1, "k successes"), ([1], 1, "shape"), ([1, 0], 1, "not defined")],
 )
 def test_what_cannot_be_measured_is_said(k: list[float], n: int, words: str) -> None:
     with pytest.raises(ValueError, match=words):
         metrics.brier_corrected([0.3, 0.4], k, n)
+
+
+def test_a_class_whose_fit_a_grid_would_not_call_is_refused() -> None:
+    with pytest.raises(InvalidPluginError, match="Define 'fit_features' and 'predict_at' instead"):
+        type("Mine", (calibrators.Isotonic,), {"fit": lambda self, features, k, n: self})
 
 
 @pytest.mark.parametrize("calibrator", ALL, ids=repr)

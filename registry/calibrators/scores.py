@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 
 from prmcal.arrays import Floats, Ints, success_counts
-from prmcal.errors import PluginFailedError
+from prmcal.errors import InvalidPluginError, PluginFailedError
 from prmcal.log_odds import log_odds, probability
 from prmcal.registry.contracts.calibrator import Calibrator
 from prmcal.registry.sources import arguments_model, validate_arguments
@@ -29,6 +29,15 @@ class ScoreCalibrator(Calibrator):
 
     logit: bool = field(default=False, kw_only=True)
     """True if the scores of ``fit`` and ``predict`` are log-odds."""
+
+    def __init_subclass__(cls) -> None:
+        """Raise an InvalidPluginError if the class overrides a method that a grid does not call."""
+        super().__init_subclass__()
+        if cls.__module__ != __name__ and {"fit", "predict"} & vars(cls).keys():
+            raise InvalidPluginError(
+                f"The class {cls.__name__} derives from a calibrator of scores and defines 'fit' or 'predict', which a "
+                "grid does not call. Define 'fit_features' and 'predict_at' instead."
+            )
 
     def fit(self, scores: "ArrayLike", k: "ArrayLike", n: "ArrayLike" = 1, groups: "ArrayLike | None" = None) -> Self:
         """Fit to k successes of n tries of each row. `groups` has questions, by default one for each row.

@@ -77,9 +77,9 @@ class FatefulFit(Fateful, calibrators.get("temperature")):
     def __init__(self, fate: str, folder: str) -> None:
         self.fate, self.folder = fate, folder
 
-    def fit(self, features, k, n):
+    def fit_features(self, features, k, n, questions=None):
         self.meets_its_fate()
-        return super().fit(features, k, n)
+        return super().fit_features(features, k, n, questions)
 """
 
 
