@@ -184,3 +184,12 @@ def test_mistakes_of_calibrators_are_said() -> None:
         calibrators.Conformal("beta-binomial").fit([0.5], [1])
     changed = calibrators.Conformal("beta-binomial").set_params(calibrator="platt")
     assert changed.fit([0.5] * 4, [1] * 4).predict([0.5]) == 0
+
+
+def test_log_odds_stay_log_odds_when_they_are_loaded(rows: tuple[Floats, Ints, Ints], tmp_path: Path) -> None:
+    scores, right, questions = rows
+    fitted = calibrators.Platt(logit=True).fit(log_odds(scores), right)
+    fitted.save(tmp_path)
+    assert np.array_equal(calibrators.Platt().load(tmp_path).predict([0.5]), fitted.predict([0.5]))
+    with pytest.raises(ValueError, match="'groups' must have one entry per row: 400"):
+        fitted.fit(log_odds(scores), right, groups=questions[:3])

@@ -15,6 +15,8 @@ from prmcal.db.text.formats import counted
 from prmcal.errors import DataError
 from prmcal.harness.audit.pairing import OwnWins, alarm_of, own_question_wins, without_repeats
 from prmcal.harness.storage.folder import RunFolder
+from prmcal.registry.contracts.data import Question
+from prmcal.registry.graders import LetterGrader
 from prmcal.registry.grading import grade_answer
 from prmcal.registry.grading.extraction import MARKED, find_answer
 from prmcal.registry.messages import shown
@@ -32,6 +34,8 @@ OUTCOME = "outcome of the first solution minus its reward"
 _SHORT = 30  # characters of a text that can be an answer and no more
 
 Target = Literal["success rate", "outcome", "first error", "step"]
+_MANY_UNREAD = 0.05
+"""The share of solutions without an answer above which this is told first."""
 _FEW_UNLIKE = 0.1
 """The largest share of texts whose blank lines are not their steps. Their scores give the number of steps."""
 _MARKS: dict[Target, str] = {"success rate": "rates", "first error": "first_error", "step": "right"}
@@ -111,6 +115,7 @@ def rows_of(solutions: Sequence[Solution], source: str, fields: Fields, words: S
     counts, extra_scores = zip(*map(_counts, solutions), strict=True) if solutions else ((), ())
     bare_is_scored = extra_scores.count(1) > extra_scores.count(0)
     verdicts: list[tuple[bool, str, str]] = []
+    unread = 0
     for solution, count, extra in zip(solutions, counts, extra_scores, strict=True):
         question = numbers.setdefault(" ".join(solution["question"].split()), len(numbers))
         index = last_index[question] = last_index.get(question, -1) + 1
@@ -122,9 +127,14 @@ def rows_of(solutions: Sequence[Solution], source: str, fields: Fields, words: S
         answer, way = _answer_of(solution)
         outcome = share_of(solution.get("label"))
         if outcome is None and solution.get("reference") is not None:
-            reference = str(solution["reference"])
-            outcome = float(answer is not None and grade_answer(str(answer), reference) == "correct")
+            reference, options = str(solution["reference"]), tuple(map(str, solution.get("options") or ()))
+            if options:
+                verdict = LetterGrader().compare(str(answer), Question("", "", reference, options=options)).verdict
+            else:
+                verdict = grade_answer(str(answer), reference)
+            outcome = float(answer is not None and verdict == "correct")
             verdicts.append((bool(outcome), f"{shown(answer)} ({way})", reference))
+            unread += answer is None
         if outcome is not None and not 0 <= outcome <= 1:
             got = shown(solution["label"])
             raise DataError(f"{source}, {solution['place']}: a label must be in [0, 1]. Got {got}.")
@@ -181,7 +191,7 @@ def rows_of(solutions: Sequence[Solution], source: str, fields: Fields, words: S
     words.insert(-1, f"{size}.")
     if unlike:
         words.append(f"The scores say how many steps {len(unlike):,} texts have, such as that of {unlike[0]}.")
-    doubts = (*_doubts(verdicts), *filter(None, [repeats]))
+    doubts = (*_doubts(verdicts, unread), *filter(None, [repeats]))
     wins = own_question_wins(solutions)
     return ScoredSolutions(
         prefixes, table, tuple(numbers), target, scale, tuple(words), doubts, field, alarm_of(wins), wins
@@ -196,8 +206,10 @@ def independent(errors: np.ndarray[Any, Any], question: np.ndarray[Any, Any]) ->
     return count if spread == 0 else round(min(count, count * float((centred**2).sum()) / spread))
 
 
-def _doubts(verdicts: Sequence[tuple[bool, str, str]]) -> Iterator[str]:
-    """Yield why the grading of solutions may be wrong."""
+def _doubts(verdicts: Sequence[tuple[bool, str, str]], unread: int) -> Iterator[str]:
+    """Yield why the grading of solutions may be wrong. `unread` solutions have no answer."""
+    if unread > _MANY_UNREAD * len(verdicts):
+        yield f"No answer was found in {unread:,} of {len(verdicts):,} solutions. They count as wrong."
     if verdicts and not any(is_right for is_right, _, _ in verdicts):
         _, answer, reference = verdicts[0]
         yield (

@@ -88,6 +88,7 @@ def apply(
     from prmcal.harness.audit.saved import load_calibrator
     from prmcal.registry.reading.files import read_files
     from prmcal.registry.reading.roles import SCORES
+    from prmcal.registry.reading.shapes import with_share
     from prmcal.registry.reading.values import right_class, score_of
 
     calibrator = load_calibrator(directory)
@@ -112,10 +113,8 @@ def apply(
             else:
                 yield from scored_parts(list(value.values()))
 
-    records = [
-        (place, record, list(scored_parts(record)) if isinstance(record, dict) else [])
-        for place, record in read_files(files)
-    ]
+    rows = ((place, with_share(row, field or "") if isinstance(row, dict) else row) for place, row in read_files(files))
+    records = [(place, row, list(scored_parts(row)) if isinstance(row, dict) else []) for place, row in rows]
     values = [part[name] for _, _, parts in records for part, name in parts]
     is_classes = bool(values) and all(right_class(value) for value in values if value is not None)
     lines = []

@@ -4,6 +4,7 @@ import inspect
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -51,7 +52,16 @@ class ScoreCalibrator(Calibrator):
         successes = success_counts(k)
         tries = np.broadcast_to(np.asarray(n, dtype=np.int64), successes.shape)
         questions = np.arange(len(successes)) if groups is None else np.unique(groups, return_inverse=True)[1]
+        if questions.shape != successes.shape:
+            raise ValueError(f"'groups' must have one entry per row: {len(successes)}. Got {len(questions)}.")
+        self.logit_ = self.logit
         return self.fit_features(self._features(scores), successes, tries, questions)
+
+    def load(self, folder: Path) -> Self:
+        """Read what ``save`` wrote, also whether the scores are log-odds; see :meth:`prmcal.Calibrator.load`."""
+        super().load(folder)
+        self.logit = vars(self).pop("logit_", self.logit)
+        return self
 
     def predict(self, scores: "ArrayLike") -> Floats:
         """Return the calibrated probabilities, of shape (rows,), at `level` if there are several levels.

@@ -268,6 +268,7 @@ class Calibrator(Plugin, ABC):
         """
         from safetensors.numpy import save_file
 
+        folder = Path(folder)
         fitted = {name: value for name, value in vars(self).items() if name.endswith("_")}
         arrays = {name: np.ascontiguousarray(value) for name, value in fitted.items() if isinstance(value, np.ndarray)}
         estimators = {name: value for name, value in fitted.items() if hasattr(value, "get_params")}
@@ -286,6 +287,7 @@ class Calibrator(Plugin, ABC):
         """
         from safetensors.numpy import load_file
 
+        folder = Path(folder)
         with reading(f"{folder} does not contain a saved calibrator", "Fit it again."):
             state: dict[str, Any] = json.loads((folder / _STATE_FILE).read_text())
             arrays = load_file(folder / _ARRAYS_FILE)

@@ -126,16 +126,18 @@ class PrefixScores:
     """Tokens that the PRM read for this trajectory. Tokens that its prefixes share are counted once."""
 
     @classmethod
-    def from_rewards(cls, rewards: ArrayLike, tokens: int = 0) -> Self:
-        """Return the scores of T+1 rewards in [0, 1]; NaN for a prefix that is too long. A reward of 0 or 1 is kept.
+    def from_rewards(cls, rewards: ArrayLike, tokens: int = 0, over_long: ArrayLike | None = None) -> Self:
+        """Return the scores of T+1 rewards in [0, 1]. A reward of 0 or 1 is kept.
 
-        They then have the log-odds of 1e-7 or 1 - 1e-7.
+        They then have the log-odds of 1e-7 or 1 - 1e-7. `over_long` flags prefixes that are too long, by default none.
 
         >>> PrefixScores.from_rewards([0.5, 0.0]).logit.round().tolist()
         [0.0, -16.0]
         """
-        reward = np.asarray(rewards, dtype=np.float64)
-        return cls(log_odds(reward).astype(np.float32), reward, np.isnan(reward), tokens)
+        reward = np.array(rewards, dtype=np.float64)
+        unread = np.zeros(reward.shape, np.bool_) if over_long is None else np.asarray(over_long, dtype=np.bool_)
+        reward[unread] = np.nan
+        return cls(log_odds(reward).astype(np.float32), reward, unread, tokens)
 
 
 class StateRows(Protocol):

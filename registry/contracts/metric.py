@@ -62,7 +62,9 @@ class PrefixRows:
             )
         # This form also refuses NaN, for which all comparisons are false.
         if not all(np.all((rewards >= 0) & (rewards <= 1)) for rewards in (self.reward, self.quantiles)):
-            raise ValueError("Rewards must be in [0, 1]. Leave out prefixes that are too long for the PRM (NaN).")
+            raise ValueError(
+                "Scores must be probabilities in [0, 1], without NaN. For log-odds, take scipy.special.expit(scores)."
+            )
         if not np.all((self.follow_ups >= 1) & (self.successes >= 0) & (self.successes <= self.follow_ups)):
             raise ValueError("Each row needs k successes of n follow-ups with 0 <= k <= n and n >= 1.")
         question_ids, index = np.unique(self.question, return_inverse=True)

@@ -203,6 +203,8 @@ def _stepwise(record: Content) -> Iterator[Solution]:
 
 # lm-evaluation-harness: a document, its responses and the metrics of each.
 _METRIC = "metric of the label"
+_SHARE = "softmax for "
+"""The name of the scores of a log of options begins with this, and ends with a metric."""
 _LENGTHS: Mapping[str, tuple[str, Callable[[str], int]]] = {
     "acc": ("", lambda option: 1),
     "acc_norm": (" per character", len),
@@ -262,15 +264,22 @@ def _options(record: Content) -> list[tuple[str, str, float]]:
 
 def _choice(record: Content, options: Sequence[tuple[str, str, float]]) -> Solution:
     """Return the label of the likeliest option, and as its score its share of the likelihoods of all options."""
-    metric = record.get(_METRIC)
-    _, length = _LENGTHS[metric or "acc"]
+    metric = record.get(_METRIC) or "acc"
+    _, length = _LENGTHS[metric]
     # The metric of mutual information needs the options without a context, too.
     options = [option for option in options if option[0]] or options
     values = [value / max(length(text), 1) for _, text, value in options]
     likeliest = values.index(max(values))
     is_target = str(record.get("target")) in (str(likeliest), options[likeliest][1])
     score = 1 / sum(math.exp(value - values[likeliest]) for value in values)
-    return {"score": score, "label": record[metric] if metric else is_target}
+    return {"score": score, "label": record.get(metric, is_target), "field": _SHARE + metric}
+
+
+def with_share(record: Content, field: str) -> Content:
+    """Return a record of such a log with the share of its likeliest option, if an audit has called this its scores."""
+    metric = field.removeprefix(_SHARE)
+    options = _options(record) if metric in _LENGTHS and metric != field and _lm_eval_fits(record) else []
+    return {**record, field: _choice({**record, _METRIC: metric}, options)["score"]} if options else record
 
 
 def of_lm_eval(records: Sequence[Record], source: str, label: str | None) -> tuple[list[Record], str]:

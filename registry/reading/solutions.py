@@ -33,7 +33,7 @@ def solutions_of(
         if not isinstance(record, Mapping):
             raise ValueError(f"it must be an object with fields. Got {shown(record)}")
         try:
-            solutions = [{**solution, "place": place, "field": field} for solution in reader.solutions(record)]
+            solutions = [{"field": field, **solution, "place": place} for solution in reader.solutions(record)]
         except (ArithmeticError, AttributeError, LookupError, TypeError) as error:
             raise ValueError(
                 f"it is unlike the first record ({type(error).__name__}: {excerpt(str(error))})"
@@ -71,6 +71,7 @@ class _Reader(FileFields):
             "asked": first_value(record, self.question_texts),
             "reference": None if self.label or reference is None else without_working(str(reference)),
             "level": first_value(record, roles.LEVELS),
+            "options": options if isinstance(options := record.get("options"), list) else None,
             "follow_ups": record.get("follow_ups"),
         }
         if self.solution_list is None:

@@ -117,6 +117,8 @@ def compare(
 
     Of a metric whose best value is 0, such as the signed error, the absolute values are compared.
     """
+    if not isinstance(metric, ScoreMetric):
+        raise ValueError(f"'metric' must be a function of prmcal.metrics, such as brier. Got {metric!r}.")
     better = metrics.get(metric.name).better
     sides = [metric.resampled(_rows(scores, k, n, groups)) for scores in (first, second)]
     values = [Replicated(side.value, side.replicates, side.questions).comparable(better) for side in sides]
@@ -132,6 +134,8 @@ def reliability(
     The columns are bin, lower, upper, count, mean_reward, mean_success, and low and high, the 95% interval of
     mean_success over the questions in the bin.
     """
+    if bins < 1:
+        raise ValueError(f"'bins' must be at least 1. Got {bins}.")
     return reliability_bins(_rows(scores, k, n, groups), bins)
 
 

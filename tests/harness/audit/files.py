@@ -64,12 +64,7 @@ def objects() -> list[dict[str, Any]]:
 
 def flat() -> list[dict[str, Any]]:
     return [
-        {
-            "question": each["question"],
-            "steps": each["steps"],
-            "scores": each["scores"],
-            "passed": each["right"],
-        }
+        {"question": each["question"], "steps": each["steps"], "scores": each["scores"], "passed": each["right"]}
         for each in solutions()
     ]
 

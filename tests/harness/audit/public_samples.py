@@ -137,12 +137,7 @@ def _inspect_samples() -> list[dict[str, Any]]:
                 "model": "a/model",
                 "choices": [
                     {
-                        "message": {
-                            "id": "c",
-                            "content": each.text,
-                            "source": "generate",
-                            "role": "assistant",
-                        },
+                        "message": {"id": "c", "content": each.text, "source": "generate", "role": "assistant"},
                         "stop_reason": "stop",
                     }
                 ],

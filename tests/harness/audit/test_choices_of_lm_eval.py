@@ -13,6 +13,7 @@ import pytest
 from prmcal.errors import DataError
 from prmcal.harness.audit.audit import Audit, audit
 from prmcal.registry.reading.fields import Fields
+from tests.conftest import Prmcal
 
 TEXTS = ["an old river", "sun", "the whole of the sky", "a stone"]
 
@@ -97,3 +98,12 @@ def test_what_is_no_choice_is_one_error(change: dict[str, Any], message: str, tm
         read(tmp_path, log(), "f1")
     with pytest.raises(DataError, match=r"line 61: it must be an object"):
         read(tmp_path, [*log(), ["no log"]])  # type: ignore[list-item]
+
+
+def test_the_shares_of_a_log_are_calibrated_by_the_audit_of_another(tmp_path: Path, prmcal: Prmcal) -> None:
+    read(tmp_path, log(3), "acc_norm").save(tmp_path / "audit")
+    applied = prmcal("apply", tmp_path / "audit", tmp_path / "samples_task.jsonl")
+    rows = [json.loads(line) for line in applied.stdout.splitlines()]
+    expected = [shares(row, *map(len, TEXTS)).max() for row in log(3)]
+    assert [row["softmax for acc_norm"] for row in rows] == pytest.approx(expected)
+    assert all(0 <= row["calibrated"] <= 1 for row in rows)

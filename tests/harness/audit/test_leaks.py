@@ -47,9 +47,7 @@ def recall(labels: Any, rows: estimates.Rows, chosen: Bools | slice = slice(None
     return np.array([labels.get(reward, 0.5) for reward in rows.reward[chosen]])
 
 
-def test_a_calibrator_of_an_audit_is_judged_on_questions_that_it_has_not_seen(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_calibrator_of_an_audit_is_judged_on_questions_that_it_has_not_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(estimates, "CALIBRATORS", ("memory",))
     monkeypatch.setattr(estimates, "fit_calibrator", remember)
     monkeypatch.setattr(estimates, "calibrated_rewards", recall)

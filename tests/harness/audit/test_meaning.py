@@ -49,16 +49,8 @@ def read(folder: Path, *contents: list[Row], by: str | None = None, **fields: An
         (lambda p, y: {"confidence": round(100 * p, 1), "is_correct": int(y)}, {}, "percent"),
         (lambda p, y: {"score": round(100 * p), "label": "Correct" if y else "Wrong"}, {}, "percent"),
         (lambda p, y: {"score": 1 + round(9 * p), "label": 1 if y else -1}, {}, "grade"),
-        (
-            lambda p, y: {"rating": 1 + round(4 * p), "label": "pass" if y else "fail"},
-            {"score": "rating"},
-            "grade",
-        ),
-        (
-            lambda p, y: {"score": float(np.log(p / (1 - p))), "correct": "True" if y else "False"},
-            {},
-            "logit",
-        ),
+        (lambda p, y: {"rating": 1 + round(4 * p), "label": "pass" if y else "fail"}, {"score": "rating"}, "grade"),
+        (lambda p, y: {"score": float(np.log(p / (1 - p))), "correct": "True" if y else "False"}, {}, "logit"),
         (lambda p, y: {"score": 1 - p, "correct": y}, {"reverse": True}, "probability"),
         (
             lambda p, y: {"p_true": f"{1000 * p:.0f}/1000", "label": "resolved" if y else "unresolved"},
@@ -71,11 +63,7 @@ def read(folder: Path, *contents: list[Row], by: str | None = None, **fields: An
             {"answer": "mine", "truth": "gold"},
             "probability",
         ),
-        (
-            lambda p, y: {"extracted_answer": "7" if y else "8", "correct_answer": "7", "score": p},
-            {},
-            "probability",
-        ),
+        (lambda p, y: {"extracted_answer": "7" if y else "8", "correct_answer": "7", "score": p}, {}, "probability"),
     ],
 )
 def test_scales_and_words(
@@ -180,22 +168,11 @@ def test_two_files_are_joined_by_their_ids_in_any_order(names: list[str], tmp_pa
 
 @pytest.mark.parametrize(
     ("labels", "base"),
-    [
-        ([-1, 0, 1, 2], 0),
-        ([None, 1, 2, 3], 1),
-        ([0, 1, 2, 3], 1),
-        (["N/A", 0, 1, 2], 0),
-        (["N/A", 1.0, 2.0, 3.0], 1),
-    ],
+    [([-1, 0, 1, 2], 0), ([None, 1, 2, 3], 1), ([0, 1, 2, 3], 1), (["N/A", 0, 1, 2], 0), (["N/A", 1.0, 2.0, 3.0], 1)],
 )
 def test_the_first_wrong_step_is_counted_from_0_or_1(labels: list[Any], base: int, tmp_path: Path) -> None:
     rows = [
-        {
-            "question": f"q {place}",
-            "steps": ["a", "b", "c"],
-            "scores": [0.9, 0.5, 0.4],
-            "error": labels[place % 4],
-        }
+        {"question": f"q {place}", "steps": ["a", "b", "c"], "scores": [0.9, 0.5, 0.4], "error": labels[place % 4]}
         for place in range(8)
     ]
     found = read(tmp_path, rows, label="error")
@@ -241,6 +218,25 @@ def test_votes_alone_say_what_a_vote_gives(tmp_path: Path) -> None:
     assert "Use 'majority vote of 3'" in str(found)
     found.save(tmp_path / "out")
     assert (tmp_path / "out" / "report.html").is_file()
+
+
+def test_letters_and_texts_of_options_are_one_answer_and_many_unread_ones_are_told(tmp_path: Path) -> None:
+    texts = {
+        True: ["Answer: C", "Answer: 12", r"\boxed{(C) 12}"],
+        False: ["Answer: A", "Answer: 10", "Hard.\n\nVery hard."],
+    }
+
+    def row(chance: float, right: bool) -> Row:
+        return {
+            "options": ["10", "11", "12"],
+            "answer": "C",
+            "solution": texts[right][int(chance * 3)],
+            "score": chance,
+        }
+
+    audited = read(tmp_path, rows_of(row))
+    assert audited.prefixes["label"].tolist() == [float(right) for of_question in RIGHT for right in of_question]
+    assert audited.scored.doubts[0].startswith("No answer was found in ")
 
 
 def test_several_llms_and_data_sets_are_no_pool_and_scores_are_compared(tmp_path: Path) -> None:

@@ -33,15 +33,7 @@ def expected(field: str) -> list[Any]:
     return [each[field] for each in files.solutions()]
 
 
-@pytest.mark.parametrize(
-    "shape",
-    [
-        files.lists_of_steps,
-        files.objects,
-        files.flat,
-        files.rows_of_steps,
-    ],
-)
+@pytest.mark.parametrize("shape", [files.lists_of_steps, files.objects, files.flat, files.rows_of_steps])
 def test_outcomes_and_scores_of_steps(shape: Callable[[], Records]) -> None:
     found = rows_of(shape())
     assert (found.target, found.scale.name) == ("outcome", "probability")
@@ -123,14 +115,8 @@ def test_answers_are_graded_if_nothing_says_what_is_right() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (
-            {"rewards": [0.1, 0.2]},
-            r"the score can be 'scores' .* or 'rewards' .* --score scores or --score rewards",
-        ),
-        (
-            {"passed": False},
-            r"the label can be 'correct' .* or 'passed' .* --label correct or --label passed",
-        ),
+        ({"rewards": [0.1, 0.2]}, r"the score can be 'scores' .* or 'rewards' .* --score scores or --score rewards"),
+        ({"passed": False}, r"the label can be 'correct' .* or 'passed' .* --label correct or --label passed"),
         ({"scores": ["high", "low"]}, "no field is known as the score"),
         ({"correct": "maybe"}, "no field is known as the label"),
     ],

@@ -23,11 +23,7 @@ def qwen() -> Audit:
 def test_the_finding_about_qwens_prm(qwen: Audit) -> None:
     table = qwen.tables["readings"].set_index("reading")
     # Computed twice with other code: the issue of prmcal that brought these pools.
-    expected = {
-        "last": (0.171, 0.180, 0.109),
-        "min": (-0.011, 0.074, 0.072),
-        "product": (-0.038, 0.074, 0.072),
-    }
+    expected = {"last": (0.171, 0.180, 0.109), "min": (-0.011, 0.074, 0.072), "product": (-0.038, 0.074, 0.072)}
     for reading, values in expected.items():
         assert table.loc[reading, ["error", "brier", "calibrated"]].tolist() == pytest.approx(values, abs=2e-3)
     assert table.loc[["last", "min"], "auc"].tolist() == pytest.approx([0.72, 0.84], abs=5e-3)

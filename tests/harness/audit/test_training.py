@@ -53,10 +53,7 @@ def solutions(questions: int) -> list[Record]:
 
 def as_outcomes(each: Record) -> list[Record]:
     """A record for each question, which says which solutions are right."""
-    lists = {
-        "steps": [own["steps"] for own in each["solved"]],
-        "correct": [own["marks"][-1] for own in each["solved"]],
-    }
+    lists = {"steps": [own["steps"] for own in each["solved"]], "correct": [own["marks"][-1] for own in each["solved"]]}
     return [{"question": each["question"], **lists}]
 
 
@@ -146,10 +143,7 @@ def test_the_checkpoint_is_that_of_the_model_with_a_head_for_transformers(
     expected = prm.states(request)[0][-1] @ head.weight + head.bias
     write_checkpoint(head, prm, folder)
 
-    base, own = (
-        load_file(NANO_FOLDER / "shepherd" / "model.safetensors"),
-        load_file(folder / "model.safetensors"),
-    )
+    base, own = (load_file(NANO_FOLDER / "shepherd" / "model.safetensors"), load_file(folder / "model.safetensors"))
     trunk = {name: weight for name, weight in own.items() if not name.startswith("score.")}
     assert trunk.keys() == base.keys() - {"lm_head.weight"}
     assert all(weight.dtype == base[name].dtype and weight.equal(base[name]) for name, weight in trunk.items())
@@ -239,14 +233,7 @@ def test_a_model_without_a_language_model_is_an_error(
 def test_a_type_without_a_token_classifier_is_an_error(tmp_path: Path) -> None:
     from transformers import AutoConfig, AutoModelForCausalLM
 
-    sizes = {
-        "vocab_size": 8,
-        "d_model": 8,
-        "n_layer": 1,
-        "state_size": 2,
-        "num_hidden_layers": 1,
-        "hidden_size": 8,
-    }
+    sizes = {"vocab_size": 8, "d_model": 8, "n_layer": 1, "state_size": 2, "num_hidden_layers": 1, "hidden_size": 8}
     AutoModelForCausalLM.from_config(AutoConfig.for_model("mamba", **sizes)).save_pretrained(tmp_path)
     with pytest.raises(PluginFailedError, match="no token classifier of the type 'mamba'"):
         HeadlessPRM(str(tmp_path)).modules  # noqa: B018  (It loads the model.)

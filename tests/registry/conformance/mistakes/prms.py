@@ -31,13 +31,16 @@ class NoMistake(Sound):
     pass
 
 
-@mistake(
-    "one score per prefix",
-    r"Got \[0\.5,.* Write PrefixScores\.from_rewards\(rewards\)",
-)
+@mistake("one score per prefix", r"Got \[0\.5,.* Write PrefixScores\.from_rewards\(rewards\)")
 class ListsOfNumbers(Sound):
     def score(self, question, trajectories):
         return [[0.5] * (len(steps) + 1) for steps in trajectories]
+
+
+@mistake("one score per prefix", "It returned NaN for a prefix that it did not flag as too long")
+class NotANumber(Sound):
+    def one(self, question, steps):
+        return PrefixScores.from_rewards([float("nan")] * (len(steps) + 1))
 
 
 @mistake("one score per prefix", "3 steps and the bare question instead of 4. Return one for each")
