@@ -221,18 +221,12 @@ def test_votes_alone_say_what_a_vote_gives(tmp_path: Path) -> None:
 
 
 def test_letters_and_texts_of_options_are_one_answer_and_many_unread_ones_are_told(tmp_path: Path) -> None:
-    texts = {
-        True: ["Answer: C", "Answer: 12", r"\boxed{(C) 12}"],
-        False: ["Answer: A", "Answer: 10", "Hard.\n\nVery hard."],
-    }
+    unread = "Hard.\n\nVery hard."
+    texts = {True: ["Answer: C", "Answer: 12", r"\boxed{(C) 12}"], False: [unread, "Answer: 10", "Answer: A"]}
 
     def row(chance: float, right: bool) -> Row:
-        return {
-            "options": ["10", "11", "12"],
-            "answer": "C",
-            "solution": texts[right][int(chance * 3)],
-            "score": chance,
-        }
+        solution = texts[right][int(chance * 3)]
+        return {"options": ["10", "11", "12"], "answer": "C", "solution": solution, "score": chance}
 
     audited = read(tmp_path, rows_of(row))
     assert audited.prefixes["label"].tolist() == [float(right) for of_question in RIGHT for right in of_question]
