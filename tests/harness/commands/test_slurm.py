@@ -80,7 +80,7 @@ def test_several_nodes_start_ray_run_the_grid_and_stop_ray(tmp_path: Path) -> No
     }
     job = subprocess.Popen(["bash", SCRIPT, *arguments], env=environment() | known, start_new_session=True)
     end = time.monotonic() + 600
-    while not (log.exists() and "ready\n" in log.read_text()):
+    while not (log.exists() and "ready\n" in (text := log.read_text()) and text.count("srun --") == 2):
         assert job.poll() is None
         assert time.monotonic() < end
         time.sleep(0.05)
