@@ -75,15 +75,19 @@ def one_pass(tiny: bool) -> Figure:
     )
 
 
+def trained_tokenizer(tiny: bool) -> tuple[list[str], Any]:
+    """Return the pages of the documentation, two if `tiny`, and a BPE of their words: at most 17,000 tokens, or 500."""
+    texts = [page.read_text(encoding="utf-8") for page in sorted(DOCS.rglob("*.md"))[: 2 if tiny else None]]
+    shipped: Any = prms.create("qwen", checkpoint="nano:prm")
+    return texts, shipped.tokenizer.train_new_from_iterator(texts, 500 if tiny else 17_000)
+
+
 def tokens(tiny: bool) -> Figure:
     """Tokenize each prefix of some texts with a BPE of their words: the rest of each, against all of it.
 
     The texts are the pages of the documentation, and their paragraphs are the steps.
     """
-    pages = sorted(DOCS.rglob("*.md"))[: 2 if tiny else None]
-    texts = [page.read_text(encoding="utf-8") for page in pages]
-    shipped: Any = prms.create("qwen", checkpoint="nano:prm")
-    tokenizer = shipped.tokenizer.train_new_from_iterator(texts, 500 if tiny else 17_000)
+    texts, tokenizer = trained_tokenizer(tiny)
     prefixes = [
         "\n\n".join(paragraphs[: count + 1])
         for paragraphs in (text.split("\n\n") for text in texts)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import zlib
 from collections.abc import Sequence
 from contextlib import contextmanager
 from functools import cached_property
@@ -12,13 +11,15 @@ from typing import Any
 import torch
 from transformers import LlamaConfig, MistralConfig, Qwen2Config, Qwen2ForCausalLM
 
+from benchmarks.scoring import DOCS, trained_tokenizer
 from prmcal.registry.contracts.data import Prefix, ScoringRequest
 from prmcal.registry.llms.transformers import TransformersLLM
 from prmcal.registry.models.architectures import LlamaReasonEval, MistralReasonEval, QwenRewardModel
 from prmcal.registry.models.pretrained import unload
 from prmcal.registry.prms.transformers import TransformersPRM
 
-QUESTION_TOKENS, STEP_TOKENS = 120, 45
+QUESTION_WORDS, STEP_WORDS = 43, 16
+"""A random word of the documentation has about 2.8 tokens."""
 _QWEN = {"vocab_size": 152_064, "max_position_embeddings": 4096, "num_hidden_layers": 28, "num_key_value_heads": 4}
 SHAPES: dict[str, tuple[Any, Any, dict[str, Any]]] = {
     "Qwen2 1.5B": (
@@ -74,7 +75,7 @@ def _default_type(dtype: torch.dtype) -> Any:
 
 
 class RandomPRM(TransformersPRM):
-    """A PRM of some shape. One token per word, and a marker behind every prefix."""
+    """A PRM of some shape, with a BPE of the words of the documentation and a marker behind every prefix."""
 
     plugin_name = "random"
     marker = " <marker>"
@@ -98,14 +99,10 @@ class RandomPRM(TransformersPRM):
         """Return the difference of two outputs."""
         return head[..., 1] - head[..., 0]
 
-    def tokenize(self, text: str) -> list[int]:
-        """Hash each word to a token id."""
-        return [zlib.crc32(word.encode()) % self.vocabulary for word in text.split()]
-
     @cached_property
-    def vocabulary(self) -> int:
-        """The number of different tokens."""
-        return int(shaped(self.shape, self.tiny)[1].vocab_size)
+    def tokenizer(self) -> Any:
+        """The BPE, whose ids are below the number of rows of every embedding."""
+        return trained_tokenizer(self.tiny)[1]
 
     @property
     def parameters(self) -> int:
@@ -148,15 +145,16 @@ def device(tiny: bool) -> str:
 
 
 def requests(questions: int, trajectories: int, steps: int, seed: int = 0) -> list[ScoringRequest]:
-    """Return trajectories of random words, each with so many steps, for some questions."""
+    """Return trajectories of random words of the documentation, each with so many steps, for some questions."""
     generator = random.Random(seed)
+    vocabulary = sorted({word for page in DOCS.rglob("*.md") for word in page.read_text(encoding="utf-8").split()})
 
     def words(count: int) -> str:
-        return " ".join(str(generator.randrange(10**6)) for _ in range(count))
+        return " ".join(generator.choices(vocabulary, k=count))
 
     return [
         ScoringRequest(
-            words(QUESTION_TOKENS), tuple(tuple(words(STEP_TOKENS) for _ in range(steps)) for _ in range(trajectories))
+            words(QUESTION_WORDS), tuple(tuple(words(STEP_WORDS) for _ in range(steps)) for _ in range(trajectories))
         )
         for _ in range(questions)
     ]
