@@ -51,6 +51,9 @@ class ScoreCalibrator(Calibrator):
         self.check_arguments()
         successes = success_counts(k)
         tries = np.broadcast_to(np.asarray(n, dtype=np.int64), successes.shape)
+        if np.any((successes < 0) | (successes > tries)):
+            most = f"k is up to {successes.max()}, and n up to {tries.max()}"
+            raise ValueError(f"Each row needs 0 <= k <= n. Here {most}. Labels are 0 and 1; for several tries, pass n.")
         questions = np.arange(len(successes)) if groups is None else np.unique(groups, return_inverse=True)[1]
         if questions.shape != successes.shape:
             raise ValueError(f"'groups' must have one entry per row: {len(successes)}. Got {len(questions)}.")
@@ -68,7 +71,8 @@ class ScoreCalibrator(Calibrator):
 
         Raises a PluginFailedError if it is not fitted, or a ValueError if a score is out of range.
         """
-        self.check_fitted()
+        if not any(name.endswith("_") for name in vars(self)):
+            raise PluginFailedError(f"This {type(self).__name__} is not fitted. Call 'fit' or 'load' first.")
         return self.predict_at(self._features(scores), [self.level])[:, 0]
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:

@@ -294,7 +294,12 @@ class Calibrator(Plugin, ABC):
             plain, plugin = dict(state["fitted"]), state["plugin"]
             for path in folder.glob(f"*{_ESTIMATOR}"):
                 types = _skops().get_untrusted_types(file=path)  # Those of scikit-learn that skops has no list of.
-                plain[path.stem] = _skops().load(path, [name for name in types if name.startswith("sklearn.")])
+                if foreign := [name for name in types if not name.startswith("sklearn.")]:
+                    raise DataError(
+                        f"{path} has '{foreign[0]}', which is not of scikit-learn, so it is not loaded. Do its work in "
+                        "'fit' and 'predict', and keep only estimators of scikit-learn."
+                    )
+                plain[path.stem] = _skops().load(path, types)
         if plugin != self.plugin_name:
             raise DataError(f"{folder} contains the calibrator '{plugin}', not '{self.plugin_name}'.")
         for name, value in {**plain, **arrays}.items():

@@ -231,5 +231,5 @@ def test_bad_calibration_data_is_refused() -> None:
         conformal().fit_features(reward, k, n, questions=questions[:5])
     with pytest.raises(ValueError, match="no prefixes to fit to"):
         conformal().fit_features(reward[:0], k[:0], n[:0], questions=questions[:0])
-    with pytest.raises(PluginFailedError, match="'conformal' is not fitted"):
+    with pytest.raises(PluginFailedError, match="is not fitted"):
         conformal("isotonic").predict(reward)
