@@ -15,7 +15,7 @@ from prmcal.db.metrics import Leaderboard
 from prmcal.db.run_folder import published_path
 from prmcal.db.text.board import web_board
 from prmcal.db.text.formats import SYMBOLS
-from tests.dashboard.conftest import HOSTILE, as_shown, choose, drawn
+from tests.dashboard.conftest import HOSTILE, IDLE, as_shown, choose, drawn
 from tests.db import factory
 from tests.measured import DESCRIBED
 
@@ -84,6 +84,8 @@ def test_all_cells_are_sorted_and_searched_by_the_address(page: Page, address: s
     page.keyboard.press("Enter")
     expect(lines).to_have_count(sum("isotonic" in cell for cell in every))
     page.go_back()
+    expect(lines).to_have_count(len(every))
+    page.locator(IDLE).wait_for()  # Streamlit ignores a step back from a page that still runs.
     page.go_back()
     expect(page).to_have_url(re.compile("sort=brier_corrected"))
     expect(lines.first).to_have_attribute("data-cell", wanted[0])

@@ -176,7 +176,7 @@ def test_reliability_bins_have_intervals_only_where_two_questions_are() -> None:
     ("reward", "k", "n", "message"),
     [
         ([], [], [], "no rows"),
-        ([np.nan], [1], [2], "Leave out prefixes"),
+        ([np.nan], [1], [2], "without NaN"),
         ([1.1], [1], [2], r"in \[0, 1\]"),
         ([0.5], [3], [2], "0 <= k <= n"),
         ([0.5], [0], [0], "n >= 1"),
