@@ -47,7 +47,7 @@ test-newest test-oldest:
 # documentation, the wheel, reports and exported pages, and walks through all pages. The whole run of test_given_grid.py is not among them.
 SLOW := tests/docs tests/registry/nano tests/registry/calibrators/lora/test_lora_resume.py \
 	tests/registry/calibrators/lora/test_lora.py tests/registry/conformance/test_mistakes.py \
-	tests/test_example_package.py tests/test_nano_grid.py tests/test_wheel.py \
+	tests/test_benchmarks.py tests/test_example_package.py tests/test_nano_grid.py tests/test_wheel.py \
 	tests/dashboard/test_accessibility.py tests/dashboard/test_context.py tests/dashboard/test_site.py \
 	tests/dashboard/test_table.py tests/dashboard/test_audit_report.py tests/test_recorded_grid.py \
 	tests/registry/calibrators/test_heads.py tests/registry/calibrators/test_heads_and_constants.py \
