@@ -71,7 +71,7 @@ class ScoreCalibrator(Calibrator):
 
         Raises a PluginFailedError if it is not fitted, or a ValueError if a score is out of range.
         """
-        if not any(name.endswith("_") for name in vars(self)):
+        if not self.fitted_attributes():
             raise PluginFailedError(f"This {type(self).__name__} is not fitted. Call 'fit' or 'load' first.")
         return self.predict_at(self._features(scores), [self.level])[:, 0]
 

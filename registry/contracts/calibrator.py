@@ -252,9 +252,13 @@ class Calibrator(Plugin, ABC):
         if self.reads == "reward" and not np.all((scores >= 0) & (scores <= 1)):
             raise ValueError("Each reward must be in [0, 1].")
 
+    def fitted_attributes(self) -> dict[str, Any]:
+        """The fitted attributes by name: those that end in an underscore."""
+        return {name: value for name, value in vars(self).items() if name.endswith("_")}
+
     def check_fitted(self) -> None:
         """Raise PluginFailedError if it is not fitted. Call it in the first line of ``predict``."""
-        if not any(name.endswith("_") for name in vars(self)):
+        if not self.fitted_attributes():
             name = self.plugin_name or type(self).__qualname__
             raise PluginFailedError(
                 f"The calibrator '{name}' is not fitted. Call 'fit' or 'load' first. Names of attributes that fit() "
@@ -269,7 +273,7 @@ class Calibrator(Plugin, ABC):
         from safetensors.numpy import save_file
 
         folder = Path(folder)
-        fitted = {name: value for name, value in vars(self).items() if name.endswith("_")}
+        fitted = self.fitted_attributes()
         arrays = {name: np.ascontiguousarray(value) for name, value in fitted.items() if isinstance(value, np.ndarray)}
         estimators = {name: value for name, value in fitted.items() if hasattr(value, "get_params")}
         plain = {name: value for name, value in fitted.items() if name not in arrays | estimators}
