@@ -1,14 +1,15 @@
 """``python -P -m prmcal.dashboard OPTIONS -- DIR``: the server that ``prmcal dashboard DIR`` starts.
 
 The options are Streamlit's, such as ``--server.port=8501``. The server answers once it has imported the modules of the
-pages, and has read the overview and the leaderboards of the run into the cache that all readers share. So nobody
-waits at a blank page.
+pages, and has read the overview of the run into the cache that all readers share. So nobody waits at a blank page. It
+reads the leaderboards while the reader looks at the overview.
 """
 
 import importlib.util
 import sys
 from contextlib import suppress
 from pathlib import Path
+from threading import Thread
 
 from prmcal.db.run_folder import published_path
 
@@ -48,11 +49,17 @@ def _read_ahead(path: Path) -> None:
     import pandas as pd
 
     from prmcal.dashboard import app  # noqa: F401 the modules of all pages
-    from prmcal.dashboard.views.leaderboard import read_ahead
+    from prmcal.dashboard.views import leaderboard
 
     alt.Chart(pd.DataFrame({"x": [0.0]})).mark_point().encode(x="x:Q").to_dict()  # Altair reads its schema.
+
+    def read_leaderboards() -> None:
+        with suppress(Exception):
+            leaderboard.read_leaderboards(path)
+
     with suppress(Exception):  # The page shows it.
-        read_ahead(path)
+        leaderboard.read_overview(path)
+        Thread(target=read_leaderboards, daemon=True).start()
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """DuckDB for SQLAlchemy. DuckDB reads the SQL of the standard, so prmcal needs little of a dialect."""
 
+import logging
 from contextlib import suppress
 from typing import Any
 
@@ -12,6 +13,8 @@ from sqlalchemy.sql.compiler import GenericTypeCompiler
 URL = "duckdb+prmcal"
 """The name of the dialect in a URL. Other packages may have registered ``duckdb``."""
 registry.register("duckdb.prmcal", __name__, "Dialect")
+# An interrupt while a connection closes is raised. SQLAlchemy would print its traceback too.
+logging.getLogger("sqlalchemy.pool").addHandler(logging.NullHandler())
 
 
 class _Cursor:

@@ -238,14 +238,18 @@ def _link(text: str, address: str) -> str:
     return f'<a href="{escape(address)}" target="_self">{escape(text)}</a>'
 
 
-def read_ahead(path: Path) -> None:
-    """Read the content of the first pages without filters from a published database into the cache of the server.
+def read_overview(path: Path) -> None:
+    """Read the content of the first page, without filters, from a published database into the cache of the server.
 
     Raises a DatabaseError if the database is missing or damaged.
     """
     ask(catalog.cells, path)
     context.grid_names(path)
     ask(catalog.overview, path, dataset=None, llm=None, prm=None)
+
+
+def read_leaderboards(path: Path) -> None:
+    """Read the leaderboards as :func:`read_overview` reads the first page."""
     for table in LEADERBOARDS:
         _cells(path, table)
 

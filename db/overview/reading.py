@@ -9,12 +9,12 @@ import pandas as pd
 import sqlalchemy as sa
 
 from prmcal.db.metrics import SETTING
-from prmcal.db.overview.ranking import mean_over_settings
+from prmcal.db.overview.ranking import means_over_settings
 from prmcal.db.overview.types import Gain, Outcomes
 from prmcal.db.queries.cells import Role, with_role
 from prmcal.db.reader import frame
 from prmcal.db.statistics.budgets import equal_cost_values
-from prmcal.db.statistics.intervals import bounded_interval, gain_interval, skewed_interval
+from prmcal.db.statistics.intervals import Estimate, IntervalRule, bounded_interval, gain_interval, skewed_interval
 from prmcal.db.statistics.paired import SIGNIFICANCE
 from prmcal.db.tables import Cell, Comparison, DatasetRow, JobRow, PluginRow, QuestionResult, Result, SampleAccuracy
 
@@ -124,22 +124,25 @@ def read_gains(connection: sa.Connection, settings: pd.DataFrame) -> dict[str, G
     equal = against_equal_cost(spent, sample_accuracies(connection, spent))
     # Without N, the samples have no known upper end.
     rule = partial(bounded_interval, upper=float(full["most"].max())) if len(full) else skewed_interval
-    gains = {}
-    for calibrator in adaptive["calibrator"].dropna().unique():
-        accuracies, samples, share, to_fixed, to_equal = (
-            values[values["calibrator"] == calibrator] for values in (ias_accuracies, spent, shares, differences, equal)
+    counts = ias_accuracies.groupby("calibrator", observed=True).size()
+
+    def means(values: pd.DataFrame, interval: IntervalRule) -> dict[Any, Estimate]:
+        """Return the means of the calibrators that have a value for each question."""
+        complete = values.groupby("calibrator", observed=True).size().eq(counts)
+        return means_over_settings(values[values["calibrator"].isin(complete.index[complete])], "calibrator", interval)
+
+    shares_of_most, to_fixed = means(shares, bounded_interval), means(differences, gain_interval)
+    samples, to_equal = means(spent, rule), means(equal, gain_interval)
+    return {
+        str(calibrator): Gain(
+            accuracy,
+            samples[calibrator],
+            shares_of_most.get(calibrator),
+            to_fixed.get(calibrator),
+            to_equal.get(calibrator),
         )
-        if accuracies.empty:
-            continue
-        gains[str(calibrator)] = Gain(
-            accuracy=mean_over_settings(accuracies, bounded_interval),
-            samples=mean_over_settings(samples, rule),
-            # None if some of the questions have nothing to be compared with.
-            share=mean_over_settings(share, bounded_interval) if len(share) == len(samples) else None,
-            to_best_of_n=mean_over_settings(to_fixed, gain_interval) if len(to_fixed) == len(accuracies) else None,
-            to_equal_cost=mean_over_settings(to_equal, gain_interval) if len(to_equal) == len(accuracies) else None,
-        )
-    return gains
+        for calibrator, accuracy in means(ias_accuracies, bounded_interval).items()
+    }
 
 
 def _cells(connection: sa.Connection, role: Role, settings: pd.DataFrame) -> pd.DataFrame:

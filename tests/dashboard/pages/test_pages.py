@@ -29,7 +29,8 @@ def test_the_first_pages_show_what_the_server_has_read_before(
     copied_run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = published_path(copied_run)
-    leaderboard.read_ahead(path)
+    leaderboard.read_overview(path)
+    leaderboard.read_leaderboards(path)
     for query in (catalog.overview, catalog.leaderboard):
 
         @wraps(query)

@@ -42,8 +42,9 @@ def write_a_byte(folder: Path) -> None:
 
 
 @pytest.fixture
-def changed(tmp_path: Path) -> tuple[Path, list[Path], list[Path]]:
+def changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, list[Path], list[Path]]:
     """A folder whose grid was changed, what the grid needs, and what it does not."""
+    monkeypatch.setenv("COLUMNS", "400")  # The path of a temporary folder may be long.
     out = tmp_path / "out"
     before = claimed(out)
     needed = claimed(out, calibrators=["uncalibrated", "temperature"])
