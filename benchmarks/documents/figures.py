@@ -21,9 +21,10 @@ from prmcal.db.overview.query import league, league_frame, overview, ranking_fra
 from prmcal.db.queries.runs import planned_shards
 from prmcal.db.run_folder import published_path
 from prmcal.db.statistics.paired import SIGNIFICANCE
+from prmcal.grids import shipped_grids
 from prmcal.harness.cli.leaderboard import overview_text
 from prmcal.harness.planning.planner import build_plan
-from prmcal.harness.planning.reading import read_grid, shipped_grids
+from prmcal.harness.planning.reading import read_grid
 from prmcal.harness.storage.store import content_key
 
 FIGURES = Path(__file__).parents[2] / "docs" / "nano"

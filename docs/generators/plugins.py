@@ -11,7 +11,7 @@ import yaml
 
 from docs.generators.markdown import code, directive, summary, table
 from prmcal.db.metrics import with_terminal
-from prmcal.harness.planning.reading import shipped_grids
+from prmcal.grids import shipped_grids
 from prmcal.harness.planning.resolved import built_in_metrics
 from prmcal.registry.contracts.plugin import Plugin
 from prmcal.registry.plugins import KINDS

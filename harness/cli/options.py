@@ -10,9 +10,8 @@ import typer
 
 from prmcal.db.text.formats import missing
 from prmcal.errors import PrmcalError
-from prmcal.harness.planning.reading import find_grid, read_grid, shipped_grids
+from prmcal.grids import shipped_grids
 from prmcal.harness.terminal import fit, wrapped
-from prmcal.registry.plugins import load_plugin_file
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -96,6 +95,8 @@ def tell(text: str) -> None:
 
 def load_plugins(files: Sequence[Path] | None) -> None:
     """Register the plugins of Python files."""
+    from prmcal.registry.plugins import load_plugin_file
+
     for file in files or []:
         load_plugin_file(file)
 
@@ -113,6 +114,8 @@ def names_by_kind(only: Sequence[str] | None) -> dict[str, list[str]]:
 
 def load_grid(grid: str, limit: int | None, plugin_files: Sequence[Path] | None) -> "GridSpec":
     """Read a grid, register plugins of the grid and of other files, and keep the first questions of every data set."""
+    from prmcal.harness.planning.reading import find_grid, read_grid
+
     spec = read_grid(find_grid(grid))
     load_plugins([*(plugin_files or []), *map(Path, spec.plugins)])
     return spec.limited(limit)

@@ -16,8 +16,7 @@ from prmcal.db.text.formats import counted, duration, time_left
 from prmcal.harness.cli import options
 from prmcal.harness.cli.app import ExitCode
 from prmcal.harness.cli.options import option
-from prmcal.harness.cli.run import lines_on_failures
-from prmcal.harness.execution.ending import FailureGroup, failed_cells, grouped, read_failures
+from prmcal.harness.execution.ending import FailureGroup, failed_cells, grouped, lines_on_failures, read_failures
 from prmcal.harness.execution.machine import default_workers, visible_gpus
 from prmcal.harness.jobs import parameters
 from prmcal.harness.planning import gpu_hours

@@ -2,7 +2,6 @@
 
 import io
 import json
-from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated, Any
@@ -16,7 +15,7 @@ from prmcal.harness.cli.app import ExitCode
 from prmcal.harness.cli.options import option, tell
 from prmcal.harness.cluster.executor import RayExecutor
 from prmcal.harness.cluster.nodes import ClusterSettings
-from prmcal.harness.execution.ending import Ending, FailureGroup, RunSummary
+from prmcal.harness.execution.ending import Ending, RunSummary, lines_on_failures
 from prmcal.harness.execution.machine import default_workers
 from prmcal.harness.execution.run import run_grid
 from prmcal.harness.jobs.parameters import GeneratingParameters, ScoringParameters
@@ -91,19 +90,6 @@ def _done(summary: RunSummary) -> str:
     if summary.cells < summary.grid_cells:
         text += f"\nThe grid has {summary.grid_cells:,} cells. To run all of them, leave out --only."
     return text
-
-
-def lines_on_failures(failures: Sequence[FailureGroup], log: Path) -> list[str]:
-    """Return lines on failures: what failed, how often, and what to do."""
-    lines = []
-    for group in failures:
-        cells = ", ".join(group.cells[:2]) + (f" and {len(group.cells) - 2:,} more" if len(group.cells) > 2 else "")
-        count = f"{counted(len(group.cells), 'cell')} failed: " if group.cells else ""
-        lines += ["", wrapped(f"prmcal: error: {count}{group.failure.reason}", hanging="  ")]
-        if group.cells:
-            lines.append(wrapped(f"Cells: {cells}.", indent="  "))
-        lines.append(wrapped(f"What to do: {group.advice(log)}", indent="  "))
-    return lines
 
 
 def _findings(directory: Path) -> str:

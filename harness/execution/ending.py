@@ -14,9 +14,11 @@ from typing import Any, Literal, Self, cast
 from pydantic import TypeAdapter
 
 from prmcal.db.run_folder import FAILURES_FILE
+from prmcal.db.text.formats import counted
 from prmcal.errors import FaultyPluginError, ModelBrokenError, NoAnswerError, PluginFailedError, PrmcalError
 from prmcal.harness.planning.plan import Plan
 from prmcal.harness.storage.store import write_atomically
+from prmcal.harness.terminal import wrapped
 from prmcal.registry.messages import excerpt, message_of
 
 Ending = Literal["SIGINT", "SIGTERM", "SIGHUP"]
@@ -204,3 +206,16 @@ def read_failures(directory: Path) -> dict[str, Failure]:
         return _FAILURES.validate_python(json.loads(text))
     except (OSError, ValueError, RecursionError):
         return {}
+
+
+def lines_on_failures(failures: Sequence[FailureGroup], log: Path) -> list[str]:
+    """Return lines on failures: what failed, how often, and what to do."""
+    lines = []
+    for group in failures:
+        cells = ", ".join(group.cells[:2]) + (f" and {len(group.cells) - 2:,} more" if len(group.cells) > 2 else "")
+        count = f"{counted(len(group.cells), 'cell')} failed: " if group.cells else ""
+        lines += ["", wrapped(f"prmcal: error: {count}{group.failure.reason}", hanging="  ")]
+        if group.cells:
+            lines.append(wrapped(f"Cells: {cells}.", indent="  "))
+        lines.append(wrapped(f"What to do: {group.advice(log)}", indent="  "))
+    return lines

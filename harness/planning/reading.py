@@ -12,21 +12,15 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
-import prmcal.grids
 from prmcal.errors import GridError
+from prmcal.grids import shipped_grids
 from prmcal.harness.planning.grid import DEFAULT_STRATEGIES, GridSpec
 from prmcal.registry.messages import is_file, meant, reading, shown
 from prmcal.registry.plugins import KINDS
 
-_FOLDER = Path(prmcal.grids.__file__).parent
 _WORDS = {"string": "text", "boolean": "true or false", "object": "mapping"}
 _LIMITS = {"minimum": "at least", "exclusiveMinimum": "above", "maximum": "at most", "exclusiveMaximum": "below"}
 _DRAFT = "http://json-schema.org/draft-07/schema#"  # The newest draft that the language server of YAML knows.
-
-
-def shipped_grids() -> dict[str, Path]:
-    """Return the names of the shipped grids and their files, sorted by name."""
-    return {path.stem: path for path in sorted(_FOLDER.glob("*.yaml"), key=lambda path: path.stem)}
 
 
 def find_grid(grid: str) -> Path:

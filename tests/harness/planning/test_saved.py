@@ -11,11 +11,12 @@ import pytest
 import yaml
 
 from prmcal.errors import RunError
+from prmcal.grids import shipped_grids
 from prmcal.harness.jobs.job import job_key, shard_key
 from prmcal.harness.planning.grid import GridSpec
 from prmcal.harness.planning.plan import Plan
 from prmcal.harness.planning.planner import build_plan
-from prmcal.harness.planning.reading import find_grid, read_grid, shipped_grids
+from prmcal.harness.planning.reading import find_grid, read_grid
 from prmcal.harness.planning.saved import read_plan, write_plan
 from prmcal.registry.plugins import load_plugin_file
 from tests.conftest import PLUGINS

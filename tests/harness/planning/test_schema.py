@@ -10,7 +10,7 @@ import jsonschema
 import pytest
 import yaml
 
-from prmcal.harness.planning.reading import shipped_grids
+from prmcal.grids import shipped_grids
 from tests.conftest import PLUGINS, ROOT, Prmcal
 
 FILE = ROOT / "grids" / "grid.schema.json"

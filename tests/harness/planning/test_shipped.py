@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from prmcal.errors import GridError
+from prmcal.grids import shipped_grids
 from prmcal.harness.cli.run import with_grader
-from prmcal.harness.planning.reading import find_grid, grid_of, read_grid, shipped_grids
+from prmcal.harness.planning.reading import find_grid, grid_of, read_grid
 from tests.conftest import ROOT, Prmcal
 
 
