@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 from numpy.typing import NDArray
 
-from prmcal.errors import DataError
+from prmcal.errors import DataError, FaultyPluginError
 from prmcal.harness.jobs.job import Shard
 from prmcal.harness.jobs.parameters import Parameters, PluginReference, QuestionSlice
 from prmcal.harness.jobs.plugin_calls import plugin_guard
@@ -22,7 +22,6 @@ from prmcal.registry.contracts.data import Question
 from prmcal.registry.contracts.dataset import Dataset
 from prmcal.registry.contracts.grader import Grader
 from prmcal.registry.contracts.models import LLM, PRM
-from prmcal.registry.contracts.results import require
 from prmcal.registry.grading import Verdict
 from prmcal.registry.grading.extraction import Ways
 from prmcal.registry.messages import shown
@@ -110,7 +109,7 @@ class Context(Models):
     """Models, data sets and inputs for the shards that one worker runs.
 
     Inputs are read in `store`, and `report` takes a short line about the progress of a long job. `questions` maps a
-    data set and a split to questions that are already read. The data set is then not read again.
+    data set and a split to questions that are already read. No questions are read twice.
     """
 
     def __init__(
@@ -122,7 +121,7 @@ class Context(Models):
         super().__init__()
         self.store = store
         self.report = report
-        self._questions = questions or {}
+        self._questions = dict(questions or {})
         self._datasets: dict[str, Dataset] = {}
         self._results = Memory(_RESULTS_BYTES)
         self._grader: tuple[PluginReference, Grader] | None = None
@@ -136,12 +135,11 @@ class Context(Models):
 
     def questions(self, data: QuestionSlice) -> list[Question]:
         """Return the questions of a slice."""
-        start, stop = data.questions.start, data.questions.stop
-        questions = self._questions.get((data.dataset.name, data.split), ())
-        if len(questions) >= stop:
-            return list(questions[start:stop])
-        with plugin_guard("dataset", data.dataset.name, "give its questions"):
-            return self.dataset(data.dataset).questions(data.split, stop)[start:stop]
+        split, stop = (data.dataset.name, data.split), data.questions.stop
+        if len(self._questions.get(split, ())) < stop:
+            with plugin_guard("dataset", data.dataset.name, "give its questions"):
+                self._questions[split] = self.dataset(data.dataset).questions(data.split, stop)
+        return list(self._questions[split][data.questions.start : stop])
 
     def grader(self, reference: PluginReference) -> Grader:
         """Return a grader, built once. A grader with a model unloads the other models."""
@@ -175,11 +173,11 @@ class Context(Models):
         reader.answers = answers
         with plugin_guard("dataset", dataset.name, "grade"):
             verdict, answer = reader.grade(question, trajectory)
-            require(
-                verdict in get_args(Verdict) and isinstance(answer, str | None),
-                f"it must return a verdict ({', '.join(get_args(Verdict))}) and a text or None. "
-                f"Got {shown((verdict, answer))}.",
-            )
+            if verdict not in get_args(Verdict) or not isinstance(answer, str | None):
+                raise FaultyPluginError(
+                    f"it must return a verdict ({', '.join(get_args(Verdict))}) and a text or None. "
+                    f"Got {shown((verdict, answer))}."
+                )
             return verdict, answer
 
     def table(self, shard: Shard[Parameters], role: str, table: str) -> "pd.DataFrame":

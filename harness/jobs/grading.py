@@ -3,6 +3,7 @@
 Only a judge runs a model. A changed grader samples nothing.
 """
 
+from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any, get_args
 
@@ -89,8 +90,9 @@ def compute_success(shard: Shard[SuccessParameters], context: Context) -> Output
     """
     parameters, count = shard.parameters, len(shard.parameters.follow_ups)
     grading = _Grading(shard, context)
-    texts = context.table(shard, "follow_ups", "follow_ups")
-    follow_ups = {key: rows.to_dict("records") for key, rows in texts.groupby(["question_id", "prefix"])}
+    follow_ups = defaultdict(list)
+    for row in context.table(shard, "follow_ups", "follow_ups").to_dict("records"):
+        follow_ups[row["question_id"], row["prefix"]].append(completion_of(row))
     counts: dict[tuple[str, str], tuple[int, bool]] = {}
     rows = []
     trajectories = context.table(shard, "graded", "trajectories")
@@ -102,7 +104,7 @@ def compute_success(shard: Shard[SuccessParameters], context: Context) -> Output
             successes = count * bool(outcome)
             if outcome is None:
                 head = text_so_far(prefix.steps)
-                verdicts = [grading.verdict(prefix.question_id, completion_of(row), head)[0] for row in follow_ups[key]]
+                verdicts = [grading.verdict(prefix.question_id, text, head)[0] for text in follow_ups[key]]
                 successes = verdicts.count("correct")
             counts[key] = successes, terminal
         successes, terminal = counts[key]

@@ -8,7 +8,7 @@ equal texts in any shard, and a shard takes over texts from another shard with t
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
@@ -84,7 +84,7 @@ def compute_rollout(shard: Shard[RolloutParameters], context: Context) -> Output
             "question_id": question.id,
             "trajectory": number,
             "steps": len(split_steps(completion.text)),
-            **asdict(completion),
+            **_columns_of(completion),
             REQUEST: request,
         }
         for question, (request, completions) in zip(questions, drawn, strict=True)
@@ -103,14 +103,14 @@ def compute_follow_ups(shard: Shard[FollowUpParameters], context: Context) -> Ou
         for prefix in measured_prefixes(context.table(shard, "rollout", "texts"), parameters)
         if prefix.outcome(block.stop) is None and _is_followed_up(prefix, parameters.answers)
     }
-    ordered = [prefixes[key] for key in sorted(prefixes)]
+    ordered = dict(sorted(prefixes.items()))
     drawing = Drawing(shard, context, block)
-    texts = [Prefix(questions[prefix.question_id], prefix.steps) for prefix in ordered]
-    owners = [None if prefix.step else prefix.trajectory for prefix in ordered]
+    texts = [Prefix(questions[prefix.question_id], prefix.steps) for prefix in ordered.values()]
+    owners = [None if prefix.step else prefix.trajectory for prefix in ordered.values()]
     drawn = drawing.draw(list(zip(texts, owners, strict=True)))
     rows = [
-        {"question_id": prefix.question_id, "prefix": prefix.key, "number": number, **asdict(text), REQUEST: request}
-        for prefix, (request, completions) in zip(ordered, drawn, strict=True)
+        {"question_id": question_id, "prefix": key, "number": number, **_columns_of(text), REQUEST: request}
+        for (question_id, key), (request, completions) in zip(ordered, drawn, strict=True)
         for number, text in zip(block, completions, strict=True)
     ]
     columns = ["question_id", "prefix", "number", *_TYPES]
@@ -217,6 +217,11 @@ def request_key(
     """
     deciding = {name: identity[name] for name in _DECIDING}
     return content_key([kind, deciding, [block.start, block.stop], prefix.question, list(prefix.steps), trajectory])
+
+
+def _columns_of(completion: Completion) -> dict[str, Any]:
+    """Return a completion as columns of a row. `asdict` would copy the values, which takes longer than a table."""
+    return {name: getattr(completion, name) for name in Completion.__slots__}
 
 
 def completion_of(row: Mapping[str, Any]) -> Completion:

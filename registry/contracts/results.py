@@ -40,32 +40,33 @@ def check_completions(completions: Any, n: int) -> None:
     """Raise a FaultyPluginError unless these are `n` completions of a prefix that can be stored."""
     require_length(completions, n, "completions of a prefix")
     for completion in completions:
-        require(
-            isinstance(completion, Completion) and isinstance(completion.text, str),
-            f"it must return Completion objects with a text. Got {shown(completion)}. Write Completion(text, tokens, "
-            "finish_reason) for each.",
-        )
-        require(
-            _is_count(completion.tokens) and _is_count(completion.prompt_tokens),
-            f"it must return token counts in [0, {_MOST_TOKENS}]. "
-            f"Got {shown((completion.tokens, completion.prompt_tokens))}. Count the tokens with the LLM's tokenizer. "
-            "Write 0 for the prompt if they are not known.",
-        )
-        require(
-            completion.finish_reason in get_args(FinishReason),
-            f"its finish reason must be {', '.join(get_args(FinishReason))}. Got {shown(completion.finish_reason)}. "
-            "Translate the reasons of the engine.",
-        )
+        # A message is written only for a wrong completion, since there may be millions.
+        if not isinstance(completion, Completion) or not isinstance(completion.text, str):
+            raise FaultyPluginError(
+                f"it must return Completion objects with a text. Got {shown(completion)}. Write Completion(text, "
+                "tokens, finish_reason) for each."
+            )
+        counts = completion.tokens, completion.prompt_tokens
+        if not all(map(_is_count, counts)):
+            raise FaultyPluginError(
+                f"it must return token counts in [0, {_MOST_TOKENS}]. Got {shown(counts)}. Count the tokens with the "
+                "LLM's tokenizer. Write 0 for the prompt if they are not known."
+            )
+        if completion.finish_reason not in get_args(FinishReason):
+            raise FaultyPluginError(
+                f"its finish reason must be {', '.join(get_args(FinishReason))}. Got "
+                f"{shown(completion.finish_reason)}. Translate the reasons of the engine."
+            )
     "".join(completion.text for completion in completions).encode()  # Half of a surrogate pair raises an error.
 
 
 def check_scores(scores: Any, steps: int) -> None:
     """Raise a FaultyPluginError unless the scores of a trajectory of `steps` steps meet the contract."""
-    require(
-        isinstance(scores, PrefixScores),
-        f"it must return PrefixScores. Got {shown(scores)}. Write PrefixScores.from_rewards(rewards) for each "
-        "trajectory, with rewards of shape (steps + 1,).",
-    )
+    if not isinstance(scores, PrefixScores):
+        raise FaultyPluginError(
+            f"it must return PrefixScores. Got {shown(scores)}. Write PrefixScores.from_rewards(rewards) for each "
+            "trajectory, with rewards of shape (steps + 1,)."
+        )
     for name in ("reward", "logit", "over_long"):
         what = f"values of '{name}' for a trajectory of {steps} steps and the bare question"
         require_length(getattr(scores, name), steps + 1, what)
