@@ -81,7 +81,9 @@ def test_choices_follow_the_reader_and_every_address_shows_the_same_again(page: 
     address_ends = "calibration?llms=strong&calibrator=temperature"
     see(address_ends, "Calibration", "Cell calibration/strong/qwen/temperature/nano-math")
     go(page, "Compare")
-    see("compare?llms=strong&calibrator=temperature", "Compare", "A is uncalibrated. Paired over the same 100 questions")
+    see(
+        "compare?llms=strong&calibrator=temperature", "Compare", "A is uncalibrated. Paired over the same 100 questions"
+    )
     choose(page, "A", AIME)
     see("compare?llms=strong&calibrator=temperature&a=*", "Compare", "all pairs of cells (1)")
     expect(page.get_by_role("combobox", name="A", exact=True)).to_have_value(AIME)
