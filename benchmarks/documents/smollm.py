@@ -48,6 +48,7 @@ def _differences(run: Any, boards: dict[str, pd.DataFrame]) -> list[dict[str, An
     differences = []
 
     def compare(metric: str, prm: str, a: str, first: str, b: str, second: str) -> None:
+        # `compare` gives its second cell minus its first.
         row = run.compare(second, first).table.set_index("metric").loc[metric]
         values = {"difference": row["difference"], "difference_low": row["low"], "difference_high": row["high"]}
         differences.append({"metric": metric, "prm": prm, "a": a, "b": b, **values})
