@@ -135,11 +135,11 @@ def read_gains(connection: sa.Connection, settings: pd.DataFrame) -> dict[str, G
     samples, to_equal = means(spent, rule), means(equal, gain_interval)
     return {
         str(calibrator): Gain(
-            accuracy,
-            samples[calibrator],
-            shares_of_most.get(calibrator),
-            to_fixed.get(calibrator),
-            to_equal.get(calibrator),
+            accuracy=accuracy,
+            samples=samples[calibrator],
+            share=shares_of_most.get(calibrator),
+            to_best_of_n=to_fixed.get(calibrator),
+            to_equal_cost=to_equal.get(calibrator),
         )
         for calibrator, accuracy in means(ias_accuracies, bounded_interval).items()
     }

@@ -3,7 +3,6 @@
 Only a judge runs a model. A changed grader samples nothing.
 """
 
-from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any, get_args
 
@@ -90,9 +89,9 @@ def compute_success(shard: Shard[SuccessParameters], context: Context) -> Output
     """
     parameters, count = shard.parameters, len(shard.parameters.follow_ups)
     grading = _Grading(shard, context)
-    follow_ups = defaultdict(list)
+    follow_ups: dict[tuple[str, str], list[Completion]] = {}
     for row in context.table(shard, "follow_ups", "follow_ups").to_dict("records"):
-        follow_ups[row["question_id"], row["prefix"]].append(completion_of(row))
+        follow_ups.setdefault((row["question_id"], row["prefix"]), []).append(completion_of(row))
     counts: dict[tuple[str, str], tuple[int, bool]] = {}
     rows = []
     trajectories = context.table(shard, "graded", "trajectories")
