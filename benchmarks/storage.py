@@ -135,7 +135,8 @@ def generated_board(folder: Path, values: Floats) -> Path:
         connection.connection.register("generated", pd.concat(results))
         columns_of = ", ".join(results[0].columns)
         connection.exec_driver_sql(f"INSERT INTO results ({columns_of}) SELECT {columns_of} FROM generated")
-    writer.publish()
+    with writer.transaction(publish=True):
+        pass
     return writer.published
 
 

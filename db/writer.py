@@ -1,10 +1,9 @@
 """The only writer of a database: short transactions, bulk loads and publishing.
 
 writer = Writer(database_path(directory))
-with writer.transaction() as transaction:
+with writer.transaction(publish=True) as transaction:
     transaction.record([Job(...), Cell(...)])
     transaction.load("rewards", {job_key: parquet_files})
-writer.publish()
 
 The files of many jobs or cells are read by one statement, which gets the owner of each file. A statement for each of
 them takes several times as long, because the database then plans, scans and sorts thousands of times. Values of columns
@@ -19,6 +18,7 @@ import shutil
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +38,18 @@ from prmcal.errors import DamagedDatabaseError, DatabaseStorageError, LoadError,
 _MEMORY, _THREADS = "1GiB", 4
 """The memory that DuckDB uses in a transaction, for any number of rows. The rest goes to the disk. Threads are limited,
 because each of them needs memory of its own."""
+
+
+@dataclass(frozen=True)
+class Stored:
+    """The results that a database has."""
+
+    jobs: set[str]
+    """The keys of the jobs whose artifacts are in it."""
+    cells: dict[str, str | None]
+    """The keys of the jobs that measured the finished cells, by the sorted ids of the cells."""
+    ended: bool
+    """True if the last run ended, so that its comparisons are stored, and was published."""
 
 
 class Writer:
@@ -75,45 +87,40 @@ class Writer:
             self._prepare()
 
     @contextmanager
-    def transaction(self) -> Iterator[Transaction]:
+    def transaction(self, *, publish: bool = False) -> Iterator[Transaction]:
         """Open the file for the block, commit and close. Either everything is stored or nothing.
 
-        Keep the block short: call ``record`` and ``load`` in it, and compute nothing.
+        Keep the block short: call ``record`` and ``load`` in it, and compute nothing. With `publish`, then replace the
+        published copy by the new content in one step. Readers see either the old copy or the new one. If the process is
+        killed, the old copy stays. The file is copied as a whole, in a hundredth of the time that DuckDB needs to copy
+        its tables.
 
         Raises a MissingDatabaseError if the file is gone.
         """
-        with self._connected() as connection, connection.begin():
-            connection.exec_driver_sql(f"SET memory_limit = '{_MEMORY}'")
-            connection.exec_driver_sql(f"SET threads = {min(_THREADS, os.cpu_count() or 1)}")
-            yield Transaction(connection)
-
-    def loaded_jobs(self) -> set[str]:
-        """Return the keys of the jobs whose artifacts are in the database."""
         with self._connected() as connection:
-            return set(connection.scalars(sa.select(tables.JobRow.job_key).where(tables.JobRow.status == "done")))
+            with connection.begin():
+                connection.exec_driver_sql(f"SET memory_limit = '{_MEMORY}'")
+                connection.exec_driver_sql(f"SET threads = {min(_THREADS, os.cpu_count() or 1)}")
+                yield Transaction(connection)
+            if publish:
+                connection.exec_driver_sql("CHECKPOINT")  # The file is complete when it is closed.
+        if publish:
+            self._copy()
 
-    def finished_cells(self) -> dict[str, str | None]:
-        """Return the keys of the jobs that measured the finished cells, by the sorted ids of the cells."""
+    def stored(self) -> Stored:
+        """Return which results the database has."""
+        jobs = sa.select(tables.JobRow.job_key).where(tables.JobRow.status == "done")
+        cells = sa.select(tables.Cell.cell_id, tables.Cell.job_key).where(tables.Cell.status == "done")
+        latest = sa.select(tables.RunRow.status).order_by(tables.LAST_WRITTEN).limit(1)
         with self._connected() as connection:
-            cells = sa.select(tables.Cell.cell_id, tables.Cell.job_key).where(tables.Cell.status == "done")
-            return {row.cell_id: row.job_key for row in connection.execute(cells.order_by(tables.Cell.cell_id))}
+            loaded = set(connection.scalars(jobs))
+            measured_by = {row.cell_id: row.job_key for row in connection.execute(cells.order_by(tables.Cell.cell_id))}
+            ended = connection.execute(latest).scalar() in ("done", "failed") and self.published.exists()
+        return Stored(loaded, measured_by, ended)
 
-    def last_run_ended(self) -> bool:
-        """Return whether the last run ended, so that its comparisons are stored, and was published."""
-        with self._connected() as connection:
-            latest = sa.select(tables.RunRow.status).order_by(tables.LAST_WRITTEN).limit(1)
-            return connection.execute(latest).scalar() in ("done", "failed") and self.published.exists()
-
-    def publish(self) -> None:
-        """Replace the published copy by the current content in one step.
-
-        Readers see either the old copy or the new one. If the process is killed, the old copy stays. The file is copied
-        as a whole, in a hundredth of the time that DuckDB needs to copy its tables.
-        """
+    def _copy(self) -> None:
         temporary = self._temporary()
         try:
-            with self._connected() as connection:
-                connection.exec_driver_sql("CHECKPOINT")  # The file is complete when it is closed.
             shutil.copyfile(self.path, temporary)
             temporary.replace(self.published)
         except IsADirectoryError as error:
@@ -181,10 +188,10 @@ ORDER BY "$number", {order}
 
 
 class Transaction:
-    """An open transaction, from :meth:`prmcal.db.writer.Writer.transaction`."""
+    """An open transaction, from :meth:`prmcal.db.writer.Writer.transaction`. Queries can read its `connection`."""
 
     def __init__(self, connection: sa.Connection) -> None:
-        self._connection = connection
+        self.connection = connection
 
     def record(self, rows: Sequence[tables.Base]) -> None:
         """Insert rows into tables with a primary key. A row with the same key is replaced.
@@ -201,7 +208,7 @@ class Transaction:
         for table, keyed in by_table.items():
             rows_of = list(keyed.values())
             columns = {column.name: [values[column.name] for values in rows_of] for column in table.columns}
-            _insert_columns(self._connection, table, [columns])
+            _insert_columns(self.connection, table, [columns])
 
     def load(self, table_name: str, files: Files) -> int:
         """Load Parquet files into a table without a primary key, such as ``rewards``. Return the number of rows.
@@ -216,15 +223,15 @@ class Transaction:
         """
         table = tables.Base.metadata.tables[table_name]
         owner = "cell_id" if "cell_id" in table.columns else "job_key"
-        self._connection.exec_driver_sql(
+        self.connection.exec_driver_sql(
             f"DELETE FROM {table.name} WHERE {owner} IN (SELECT unnest($names))", {"names": list(files)}
         )
-        return sum(_insert(self._connection, table, owner, batch) for batch in _batches(files))
+        return sum(_insert(self.connection, table, owner, batch) for batch in _batches(files))
 
     def interrupt_runs(self) -> None:
         """Mark running runs as interrupted. When a new run begins, they were killed."""
         running = tables.RunRow.status == "running"
-        self._connection.execute(sa.update(tables.RunRow).where(running).values(status="interrupted"))
+        self.connection.execute(sa.update(tables.RunRow).where(running).values(status="interrupted"))
 
     def prune(self, job_keys: Collection[str], cell_ids: Collection[str]) -> None:
         """Delete the rows of all other jobs and cells, and the description of the grid, which the caller writes again.
@@ -232,28 +239,28 @@ class Transaction:
         Comparisons with another cell are deleted too.
         """
         for model in (tables.PluginRow, tables.DescribedMetric, tables.DatasetRow, tables.QuestionRow, tables.JobInput):
-            self._connection.execute(sa.delete(model))
-        jobs = set(self._connection.execute(sa.select(tables.JobRow.job_key)).scalars()) - set(job_keys)
-        cells = set(self._connection.execute(sa.select(tables.Cell.cell_id)).scalars()) - set(cell_ids)
+            self.connection.execute(sa.delete(model))
+        jobs = set(self.connection.execute(sa.select(tables.JobRow.job_key)).scalars()) - set(job_keys)
+        cells = set(self.connection.execute(sa.select(tables.Cell.cell_id)).scalars()) - set(cell_ids)
         for table in tables.Base.metadata.sorted_tables:
             of_cells = [name for name in ("cell_id", "cell_a", "cell_b") if name in table.columns]
             owners = of_cells or [name for name in ("job_key",) if name in table.columns]
             deleted = list(cells if of_cells else jobs)
             for owner in owners if deleted else ():
-                self._connection.exec_driver_sql(
+                self.connection.exec_driver_sql(
                     f"DELETE FROM {table.name} WHERE {owner} IN (SELECT unnest($deleted))", {"deleted": deleted}
                 )
 
     def check_health(self) -> None:
         """Check the data of the database again, and replace the findings; see :mod:`prmcal.db.queries.health`."""
-        self._connection.execute(sa.delete(tables.HealthCheck))
-        self.record(check_health(self._connection))
+        self.connection.execute(sa.delete(tables.HealthCheck))
+        self.record(check_health(self.connection))
 
     def replace_comparisons(self, batches: Iterable[Mapping[str, Values]]) -> None:
         """Replace all paired comparisons by batches of comparisons, each with the values of all columns."""
         table = tables.Base.metadata.tables[tables.Comparison.__tablename__]
-        self._connection.execute(sa.delete(table))
-        _insert_columns(self._connection, table, batches)
+        self.connection.execute(sa.delete(table))
+        _insert_columns(self.connection, table, batches)
 
 
 def _value(row: tables.Base, column: sa.Column[Any]) -> Any:

@@ -7,11 +7,12 @@ import asyncio
 import logging
 import os
 import re
+import ssl
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar
 from urllib.parse import urlsplit
 
@@ -45,6 +46,14 @@ def _checked_address(url: str) -> str:
     if address.scheme not in ("http", "https") or not address.hostname or secret:
         raise ValueError("It must be an HTTP address without a password and a query, since addresses are stored.")
     return url
+
+
+@cache
+def _tls_context(*_: str | None) -> ssl.SSLContext:
+    """Return how to check certificates, by the variables that name them. Reading them takes longer than a request."""
+    import httpx2
+
+    return httpx2.create_ssl_context()
 
 
 def redacted(content: bytes, key: str | None) -> bytes:
@@ -107,7 +116,8 @@ class ServerClient:
         headers = {"Authorization": f"Bearer {key}"} if key else {}
         limits = httpx2.Limits(max_connections=concurrency, max_keepalive_connections=concurrency)
         timeout = httpx2.Timeout(None, connect=min(self.timeout, _CONNECT_TIMEOUT))
-        async with httpx2.AsyncClient(headers=headers, timeout=timeout, limits=limits) as client:
+        context = _tls_context(os.environ.get("SSL_CERT_FILE"), os.environ.get("SSL_CERT_DIR"))
+        async with httpx2.AsyncClient(headers=headers, timeout=timeout, limits=limits, verify=context) as client:
 
             async def send(request: Mapping[str, Any]) -> T:
                 async with gate:

@@ -1,4 +1,4 @@
-"""Rows and files for a database, each in a transaction of its own."""
+"""Rows and files for a database, each in a transaction of its own, and its copy for readers."""
 
 from __future__ import annotations
 
@@ -16,3 +16,8 @@ def record(writer: Writer, rows: Sequence[Base]) -> None:
 def load(writer: Writer, table: str, files: Files) -> int:
     with writer.transaction() as transaction:
         return transaction.load(table, files)
+
+
+def publish(writer: Writer) -> None:
+    with writer.transaction(publish=True):
+        pass

@@ -122,7 +122,9 @@ def render_comparison(
     """Compare two cells of a run and return the result in one of the formats. ``csv`` leaves out the questions."""
     options.one_of("--format", output_format, options.FORMATS)
     published = RunFolder(directory).results()
-    comparison = compare_cells(published, find_cell(published, first), find_cell(published, second))
+    with reading(published) as source:
+        a, b, numbers = find_cell(source, first), find_cell(source, second), numbered(source)
+    comparison = compare_cells(published, a, b)
     if output_format == "json":
         data = {
             "a": options.plain_row(comparison.a),
@@ -134,7 +136,6 @@ def render_comparison(
         return json.dumps(data, indent=1) + "\n"
     if output_format == "csv":
         return options.exported(comparison.table, output_format)
-    numbers = numbered(published)
     cell_ids = {"A": comparison.a["cell_id"], "B": comparison.b["cell_id"]}
     cells = [f"{side}  {cell_number(numbers[cell_id])} {cell_id}" for side, cell_id in cell_ids.items()]
     narrow = (terminal_width() if width is None else width) < _ROOM_FOR_BOTH_INTERVALS

@@ -19,6 +19,7 @@ from prmcal.db.overview.query import league, league_frame, overview, ranking_fra
 from prmcal.db.overview.types import League, Overview
 from prmcal.db.queries.groups import by_group
 from prmcal.db.queries.leaderboard import leaderboard as cells_of
+from prmcal.db.reader import Source, reading
 from prmcal.db.text import overview as texts
 from prmcal.db.text.answer import answer, cautions, extent, winner
 from prmcal.db.text.bars import bars
@@ -91,26 +92,26 @@ def render_leaderboard(
         raise PrmcalError("--explain is for the overview in words. Leave out --table and --format, or --explain.")
     if by and table not in ("overview", "calibration"):
         raise PrmcalError("--by is for the calibration leaderboard. Leave out --table.")
-    published = RunFolder(directory).results()
-    _check_filters(published, "calibration" if by else table, filters or {})
-    names_by_kind: dict[str, Any] = dict(filters or {})
-    if by:
-        frame = by_group(published, by, **names_by_kind)
-        text = partial(_groups_text, frame, by)
-    elif table == "overview":
-        ranked = overview(published, **names_by_kind)
-        frame = ranking_frame(ranked)
-        text = partial(explained_text if explain or width == UNLIMITED else overview_text, ranked, directory)
-    elif table == "league":
-        entries = league(published, **names_by_kind)
-        frame = league_frame(entries)
-        text = partial(_league_text, entries, directory)
-    else:
-        name: Leaderboard = "calibration" if table == "calibration" else "scaling"
-        frame = cells_of(published, name, **names_by_kind)
-        main_metrics = None if width == UNLIMITED else LEADERBOARDS[name].main_metrics
-        board = leaderboard_board(frame, name, described_metrics(published), main_metrics)
-        text = partial(board_text, board)
+    with reading(RunFolder(directory).results()) as source:
+        _check_filters(source, "calibration" if by else table, filters or {})
+        names_by_kind: dict[str, Any] = dict(filters or {})
+        if by:
+            frame = by_group(source, by, **names_by_kind)
+            text = partial(_groups_text, frame, by)
+        elif table == "overview":
+            ranked = overview(source, **names_by_kind)
+            frame = ranking_frame(ranked)
+            text = partial(explained_text if explain or width == UNLIMITED else overview_text, ranked, directory)
+        elif table == "league":
+            entries = league(source, **names_by_kind)
+            frame = league_frame(entries)
+            text = partial(_league_text, entries, directory)
+        else:
+            name: Leaderboard = "calibration" if table == "calibration" else "scaling"
+            frame = cells_of(source, name, **names_by_kind)
+            main_metrics = None if width == UNLIMITED else LEADERBOARDS[name].main_metrics
+            board = leaderboard_board(frame, name, described_metrics(source), main_metrics)
+            text = partial(board_text, board)
     return text(width) if output_format == "table" else options.exported(frame, output_format)
 
 
@@ -203,9 +204,9 @@ def _comparison(ranking: Overview, folder: str) -> list[str]:
     return []
 
 
-def _check_filters(published: Path, table: str, filters: Mapping[str, Sequence[str]]) -> None:
+def _check_filters(source: Source, table: str, filters: Mapping[str, Sequence[str]]) -> None:
     """Raise a PrmcalError if a filter does not apply to the table, or the grid has no such name."""
-    grid_plugins = plugins(published)
+    grid_plugins = plugins(source)
     for kind, names in filters.items():
         if table == "overview" and kind in ("calibrator", "strategy"):
             raise PrmcalError(

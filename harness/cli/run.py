@@ -96,13 +96,14 @@ def _findings(directory: Path) -> str:
     """Return a line on how answers were found, if not in boxes, and below it the overview of the run."""
     from prmcal.db.overview.query import overview
     from prmcal.db.queries.health import health
+    from prmcal.db.reader import reading
     from prmcal.db.text.health import answers_read
     from prmcal.harness.cli.leaderboard import overview_text
 
-    results = RunFolder(directory).results()
-    answers = answers_read(health(results, all_checks=True))
+    with reading(RunFolder(directory).results()) as source:
+        answers, ranked = answers_read(health(source, all_checks=True)), overview(source)
     readings = [wrapped(f"{name}: {share}. {where}.") for name, share, where in answers]
-    return "\n\n".join(filter(None, ["\n".join(readings), overview_text(overview(results), directory).rstrip()]))
+    return "\n\n".join(filter(None, ["\n".join(readings), overview_text(ranked, directory).rstrip()]))
 
 
 def grade(

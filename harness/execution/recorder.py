@@ -81,8 +81,10 @@ class Recorder:
         self._done = len(done)
         self._pace = Pace(SHARE_FOR_WRITING, SECONDS_BETWEEN_WRITES)
         self._folder = folder
+        self._stored = writer.stored()
         self._loaded_jobs: set[str] = set()
         self._loaded_cells: set[str] = set()
+        self._references: set[str] = set()
         self._unwritten: dict[str, Job[Parameters]] = {}
         self._cells_of: dict[str, list[PlannedCell]] = defaultdict(list)
         for cell in plan.cells:
@@ -98,8 +100,7 @@ class Recorder:
         """
         jobs = {cell.cell_id: cell.job.key for cell in self.plan.cells}
         again = {cell.cell_id for cell in part.cells}
-        finished = self.writer.finished_cells().items()
-        lost = [cell for cell, job in finished if cell not in again and jobs.get(cell) != job]
+        lost = [cell for cell, job in self._stored.cells.items() if cell not in again and jobs.get(cell) != job]
         if not lost or drop:
             return lost
         why, instead = "which this grid does not have", "Choose another --out folder"
@@ -117,8 +118,8 @@ class Recorder:
         return (
             all(shard.ref in self.manifests for shard in self.plan.shards())
             and is_saved_plan(self._folder.directory, self.record.grid, self.plan)
-            and self.writer.finished_cells() == {cell.cell_id: cell.job.key for cell in self.plan.cells}
-            and self.writer.last_run_ended()
+            and self._stored.cells == {cell.cell_id: cell.job.key for cell in self.plan.cells}
+            and self._stored.ended
         )
 
     @contextmanager
@@ -149,12 +150,11 @@ class Recorder:
                 if not self.record.finished_at:
                     self.record = replace(self.record, finished_at=datetime.now(UTC).isoformat())
                     self._folder.write_record(self.record)
-            with self.writer.transaction() as transaction:
+            with self.writer.transaction(publish=True) as transaction:
                 if comparisons is not None:
                     transaction.replace_comparisons(comparisons)
                 transaction.check_health()
                 transaction.record(self.run_rows(status))
-            self.writer.publish()
 
     def _read_state(self) -> None:
         """Find out which jobs and cells are finished, and which of them the database has.
@@ -164,12 +164,11 @@ class Recorder:
         self._missing = {job.key: {ref for ref in job.refs if ref not in self.manifests} for job in self.plan.jobs}
         self._unwritten = {job.key: job for job in self.plan.jobs}
         finished = {key for key, missing in self._missing.items() if not missing}
-        measured_by = self.writer.finished_cells()
-        self._loaded_jobs = finished & self.writer.loaded_jobs()
+        self._loaded_jobs = finished & self._stored.jobs
         self._loaded_cells = {
             cell.cell_id
             for cell in self.plan.cells
-            if cell.job.key in finished and measured_by.get(cell.cell_id) == cell.job.key
+            if cell.job.key in finished and self._stored.cells.get(cell.cell_id) == cell.job.key
         }
 
     def note(self, outcome: ShardOutcome) -> None:
@@ -192,8 +191,8 @@ class Recorder:
 
     def _comparisons(self) -> list[Mapping[str, Values]]:
         """Compare the finished cells, except those of strategies that need the truth."""
-        apart = set(references(self.writer.path))
-        done = [cell for cell in self.plan.cells if self._status(cell.job) == "done" and cell.cell_id not in apart]
+        cells = [cell for cell in self.plan.cells if cell.cell_id not in self._references]
+        done = [cell for cell in cells if self._status(cell.job) == "done"]
         better = {metric.name: metric.better for metric in self.plan.metrics}
         return list(compared_cells(done, self.store, better))
 
@@ -239,18 +238,18 @@ class Recorder:
             rows = [*self.run_rows("running"), *self.description(), *rows]
         files = self._new_files(finished)
         ending.write_failures(self._folder.directory, self.failures)
-        with self.writer.transaction() as transaction:
+        with self.writer.transaction(publish=publish) as transaction:
             if begin:
                 transaction.interrupt_runs()
                 transaction.prune(self._loaded_jobs, self._loaded_cells)
             for table, by_owner in files.items():
                 transaction.load(table, by_owner)
             transaction.record(rows)
+            if begin:
+                self._references.update(references(transaction.connection))
         self._loaded_jobs.update(job.key for job in finished)
         self._loaded_cells.update(cell.cell_id for job in finished for cell in self._cells_of[job.key])
         self._unwritten.clear()
-        if publish:
-            self.writer.publish()
 
     def _new_files(self, finished: Sequence[Job[Parameters]]) -> dict[str, dict[str, list[Path]]]:
         """Return the files of finished jobs that are not loaded, by their tables and by their owners."""

@@ -59,7 +59,8 @@ def build(directory: Path, *, publish: bool = True) -> Writer:
         _write_search(writer, directory, llm, dataset)
         _write_league(writer, directory, llm, dataset)
     if publish:
-        writer.publish()
+        with writer.transaction(publish=True):
+            pass
     return writer
 
 

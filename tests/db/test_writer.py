@@ -26,7 +26,7 @@ from prmcal.errors import (
     MissingDatabaseError,
 )
 from tests.db import parquet_files
-from tests.stored import load, record
+from tests.stored import load, publish, record
 
 
 def run_python(code: str, *arguments: Path, **kwargs: object) -> subprocess.Popen[str]:
@@ -133,7 +133,7 @@ def test_a_file_that_does_not_fit_is_refused(
 
 def test_the_published_copy_keeps_descriptions_and_quotes_in_folder_names(tmp_path: Path) -> None:
     writer = Writer(database_path(tmp_path / 'it\'s "mine"'))
-    writer.publish()
+    publish(writer)
     with reading(writer.published) as connection:
         described = connection.exec_driver_sql(
             "SELECT count(*), count(comment) FROM duckdb_columns() "
@@ -155,14 +155,13 @@ def test_killed_while_writing_it_keeps_whole_transactions_and_a_readable_copy(tm
         from prmcal.db.tables import JobInput, JobRow
         from prmcal.db.writer import Writer
         writer = Writer(database_path(Path(sys.argv[1])))
-        number = len(writer.loaded_jobs())
+        number = len(writer.stored().jobs)
         print("ready", flush=True)
         while True:
             number += 1
-            with writer.transaction() as transaction:
+            with writer.transaction(publish=True) as transaction:
                 transaction.record([JobRow(job_key=f"{number:06}", kind="fit", parameters={}, status="done")])
                 transaction.record([JobInput(job_key=f"{number:06}", input_key=str(i)) for i in range(50)])
-            writer.publish()
             print(number, flush=True)
     """
     for moment in (0.05, 0.3):
@@ -179,7 +178,7 @@ def test_killed_while_writing_it_keeps_whole_transactions_and_a_readable_copy(tm
                 inputs = connection.exec_driver_sql("SELECT count(*) FROM job_inputs").scalar_one()
             assert inputs == 50 * len(jobs)
             assert len(jobs) >= last
-    Writer(database_path(tmp_path)).publish()
+    publish(Writer(database_path(tmp_path)))
     assert sorted(path.name for path in tmp_path.iterdir()) == ["leaderboard.duckdb", "results.duckdb"]
 
 
@@ -189,7 +188,7 @@ def test_a_file_that_a_killed_process_has_damaged_is_replaced(published: bool, t
     writer = Writer(path)
     record(writer, [JobRow(job_key="published", kind="fit", parameters={}, status="done")])
     if published:
-        writer.publish()
+        publish(writer)
     code = """
         import os, signal, sys
         from pathlib import Path
@@ -208,7 +207,7 @@ def test_a_file_that_a_killed_process_has_damaged_is_replaced(published: bool, t
     for place in range(3 * 4096 + 1000, len(damaged), 256 * 1024):  # DuckDB's headers, and then its blocks.
         damaged[place] ^= 0xFF
     path.write_bytes(damaged)
-    assert Writer(path).loaded_jobs() == ({"published"} if published else set())
+    assert Writer(path).stored().jobs == ({"published"} if published else set())
     assert not log.exists()
     # Without the log of a killed process, it is not known what has damaged the file.
     path.write_bytes(damaged)
@@ -217,7 +216,7 @@ def test_a_file_that_a_killed_process_has_damaged_is_replaced(published: bool, t
 
 
 def test_a_reader_sees_whole_states_while_a_run_writes(writer: Writer) -> None:
-    writer.publish()
+    publish(writer)
     seen: list[tuple[int, int]] = []
     stop = threading.Event()
 
@@ -240,7 +239,7 @@ def test_a_reader_sees_whole_states_while_a_run_writes(writer: Writer) -> None:
                 *(QuestionRow(question_id=f"{number}-{i}", **place) for i in range(10)),
             ],
         )
-        writer.publish()
+        publish(writer)
     stop.set()
     for thread in threads:
         thread.join()
@@ -268,7 +267,7 @@ def test_another_program_that_holds_the_file_is_waited_for_then_named(writer: Wr
 
 
 def test_a_damaged_file_is_named_with_what_to_do(writer: Writer) -> None:
-    writer.publish()
+    publish(writer)
     for path in (writer.path, writer.published):
         whole = path.read_bytes()
         for damage in (
@@ -328,7 +327,7 @@ def test_an_absent_file_says_what_to_do(tmp_path: Path) -> None:
 @pytest.mark.parametrize("rows", [300, 60], ids=["in a commit", "in a checkpoint"])
 def test_a_full_disk_is_an_error_of_its_own_and_keeps_what_was_stored(writer: Writer, rows: int) -> None:
     record(writer, [JobRow(job_key="kept", kind="fit", parameters={}, status="done")])
-    writer.publish()
+    publish(writer)
     code = """
         import resource, signal, sys
         from pathlib import Path
@@ -344,9 +343,8 @@ def test_a_full_disk_is_an_error_of_its_own_and_keeps_what_was_stored(writer: Wr
         try:
             for part in range(20):
                 rows = [QuestionRow(question_id=f"{part}-{i}", text=text * i, **place) for i in range(int(sys.argv[2]))]
-                with writer.transaction() as transaction:
+                with writer.transaction(publish=True) as transaction:
                     transaction.record(rows)
-                writer.publish()
         except DatabaseStorageError as error:
             print(error)
     """

@@ -17,7 +17,7 @@ from prmcal.db.run_folder import database_path, published_path
 from prmcal.db.tables import Cell, JobRow, RunRow
 from prmcal.db.writer import Writer
 from tests.dashboard.conftest import GRID, IDLE, SECONDS, rows, run_in_progress
-from tests.stored import record
+from tests.stored import publish, record
 
 pytest.importorskip("playwright.sync_api", reason="the package 'playwright' is not installed")
 from playwright.sync_api import Page, TimeoutError, expect
@@ -30,16 +30,16 @@ def test_every_page_follows_a_run_from_nothing_to_damage(page: Page, run_folder:
     page.goto(address)
     page.get_by_text("There are no results in").wait_for()
     with run_in_progress(directory):
-        Writer(database_path(directory)).publish()
+        publish(Writer(database_path(directory)))
         page.get_by_text("Provisional, the run is in progress").wait_for()
         everywhere(page, "has started but has not measured anything yet", runs="This database has no runs")
         shutil.copy(database_path(run_folder), database_path(directory))
         writer = Writer(database_path(directory))
-        writer.publish()
+        publish(writer)
         page.get_by_text("11 of 12 cells done · 1 failed").wait_for()
         here = {"leaderboard": "calibration", "dataset": "nano-math", "llm": "new", "status": "pending"}
         record(writer, [Cell(cell_id="calibration/new", **here)])
-        writer.publish()
+        publish(writer)
         page.get_by_text("11 of 13 cells done · 1 failed · 1 pending").wait_for()
     expect(page.get_by_text("Provisional")).to_have_count(0)
     for version, message, title in (
@@ -48,7 +48,7 @@ def test_every_page_follows_a_run_from_nothing_to_damage(page: Page, run_folder:
     ):
         with engine_for(writer.path).begin() as connection:
             connection.exec_driver_sql(f"UPDATE schema_version SET version = {version}")
-        writer.publish()
+        publish(writer)
         open_page(page, title)
         page.get_by_text(f"{message} of prmcal").wait_for()
     damaged = directory / "damaged"
@@ -97,7 +97,7 @@ def test_a_run_without_results_says_what_comes_first_and_when(
     (directory / "workers").mkdir()
     (directory / "workers" / "1.txt").touch()
     with run_in_progress(directory):
-        writer.publish()
+        publish(writer)
         for name in ("overview", "scaling", "calibration"):
             page.goto(f"{address}/{name}")
             page.get_by_text(re.compile("^Nothing has been measured yet. First results in .* jobs:")).wait_for()
@@ -113,7 +113,7 @@ def test_progress_is_updated(page: Page, run_folder: Path, live: tuple[Path, str
     shards = [{"key": f"shard-{place}", "seed": place} for place in range(3)]
     pending = JobRow(job_key="new", kind="rollout", parameters={"shards": shards}, status="pending", shards=len(shards))
     record(writer, [RunRow(**{**stored, "grid": GRID, "finished_at": None}), pending])
-    writer.publish()
+    publish(writer)
     planned = planned_shards(published_path(directory))["shard_keys"].map(len).sum()
     artifacts = directory / "artifacts" / "rollout"
     (artifacts / "shard-0").mkdir(parents=True)

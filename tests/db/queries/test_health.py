@@ -17,6 +17,7 @@ from prmcal.db.tables import HealthCheck
 from prmcal.db.text.health import misleading, sentence, title
 from prmcal.db.writer import Writer
 from tests.db.factory import job
+from tests.stored import publish
 
 Solution = dict[str, object]
 
@@ -67,7 +68,7 @@ def findings(
         transaction.load("trajectories", {"g": [paths["rollout"]]})
         transaction.load("rewards", {"s": [paths["score"]]})
         transaction.check_health()
-    writer.publish()
+    publish(writer)
     return health(writer.published, all_checks=all_checks)
 
 

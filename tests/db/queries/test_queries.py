@@ -18,7 +18,7 @@ from prmcal.db.writer import Writer
 from prmcal.errors import UnknownCellError
 from tests.db import factory, parquet_files
 from tests.measured import described_rows
-from tests.stored import load, record
+from tests.stored import load, publish, record
 
 WEAK_MATH = cell_id("calibration", "weak", "nano-math", prm="qwen", calibrator="temperature")
 
@@ -229,14 +229,14 @@ def test_an_earlier_run_that_was_killed_is_interrupted(tmp_path: Path) -> None:
             run.run_id, run.started_at = f"run-{number}", datetime(2026, 1, number)
             transaction.interrupt_runs()
             transaction.record([run])
-    writer.publish()
+    publish(writer)
     assert catalog.runs(writer.published)["status"].tolist() == ["interrupted", "running"]
 
 
 def test_the_fingerprint_changes_with_every_publishing(tmp_path: Path) -> None:
     writer = Writer(database_path(tmp_path))
     assert fingerprint(writer.published) is None
-    writer.publish()
+    publish(writer)
     first = fingerprint(writer.published)
-    writer.publish()
+    publish(writer)
     assert fingerprint(writer.published) not in (None, first)

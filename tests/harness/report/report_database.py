@@ -55,13 +55,12 @@ def build(
             hardware={},
         )
     )
-    with writer.transaction() as transaction:
+    with writer.transaction(publish=True) as transaction:
         transaction.record(rows)
         for number, (dataset, prm, llm) in enumerate(itertools.product(datasets, prms, llms)):
             setting: dict[str, Any] = {"number": number, "dataset": dataset, "prm": prm, "llm": llm}
             status: dict[str, Any] = {"failed": failed, "pending": pending, "reason": reason}
             _setting_rows(transaction, directory / "files", calibrators, **setting, **status)
-    writer.publish()
     return directory
 
 

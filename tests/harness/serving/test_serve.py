@@ -25,7 +25,7 @@ from hypothesis import strategies as st
 
 from prmcal import CalibratedPRM
 from tests.conftest import Prmcal
-from tests.harness.serving.clients import QUESTION, message_of, pooled, post
+from tests.harness.serving.clients import QUESTION, TLS, message_of, pooled, post
 from tests.served_run import BODY, CELL, SECONDS, served
 
 
@@ -103,7 +103,7 @@ values = st.recursive(
 @example(body={"input": [1, "a"]})
 def test_no_body_breaks_the_server(address: str, body: Any) -> None:
     headers = {"content-type": "application/json"}
-    reply = httpx2.post(f"{address}/pooling", content=json.dumps(body), headers=headers, timeout=SECONDS)
+    reply = httpx2.post(f"{address}/pooling", content=json.dumps(body), headers=headers, timeout=SECONDS, verify=TLS)
     assert reply.status_code in (200, 400)
     if reply.status_code != 200:
         assert message_of(reply).endswith(".")
