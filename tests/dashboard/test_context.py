@@ -52,57 +52,71 @@ def choose(page: Page, select: str, option: str, place: str = "stMain") -> None:
     page.get_by_role("option", name=option, exact=True).click()
 
 
-def test_choices_follow_the_reader_and_every_address_shows_the_same_again(page: Page, address: str) -> None:
-    seen: list[tuple[str, str, str]] = []
+State = tuple[str, str, str]
+"""A state of a page: its address, its title, and a text that tells it apart from others of the same page.
 
-    def see(address_ends: str, title: str, text: str = "") -> None:
-        page.wait_for_url(f"**/{address_ends}")
-        seen.append((page.url, title, text))
-        check(page, *seen[-1])
+Streamlit moves the history once more for a page that the reader leaves before its script has begun.
+"""
 
-    # A text tells the states of one page apart. Streamlit moves the history once more for a page that the reader
-    # leaves before its script has begun.
-    def check(page: Page, url: str, title: str, text: str) -> None:
-        page.wait_for_url(url)
-        expect(page).to_have_title(re.compile(f"{title}.* · prmcal$"))
-        page.get_by_role("heading", level=1).wait_for()
-        expect(page.get_by_test_id("stMain")).to_contain_text(text)
-        page.locator(IDLE).wait_for()  # A page that still runs may change its address.
 
-    page.goto(f"{address}/leaderboard")
-    see("leaderboard", "Leaderboard", "nano-mathweak")
-    page.get_by_role("combobox", name="LLM").click()
-    page.get_by_role("option", name="strong", exact=True).click()
-    page.keyboard.press("Escape")  # An open list hides the page from assistive technology.
-    see("leaderboard?llms=strong", "Leaderboard", "nano-mathnano-aime")
-    go(page, "Calibration")
-    see("calibration?llms=strong", "Calibration", "Cell calibration/strong/qwen/isotonic/nano-math")
-    choose(page, "Calibrator", "temperature")
-    address_ends = "calibration?llms=strong&calibrator=temperature"
-    see(address_ends, "Calibration", "Cell calibration/strong/qwen/temperature/nano-math")
-    go(page, "Compare")
-    see(
-        "compare?llms=strong&calibrator=temperature", "Compare", "A is uncalibrated. Paired over the same 100 questions"
-    )
-    choose(page, "A", AIME)
-    see("compare?llms=strong&calibrator=temperature&a=*", "Compare", "all pairs of cells (1)")
-    expect(page.get_by_role("combobox", name="A", exact=True)).to_have_value(AIME)
-    go(page, "Trajectories")
-    text = "Cell calibration/strong/qwen/temperature/nano-aime"
-    see("trajectories?llms=strong&dataset=nano-aime&*", "Trajectories", text)
-    go(page, "Runs")
-    see("runs?llms=strong&dataset=nano-aime&*", "Runs")
+def check(page: Page, url: str, title: str, text: str) -> None:
+    page.wait_for_url(url)
+    expect(page).to_have_title(re.compile(f"{title}.* · prmcal$"))
+    page.get_by_role("heading", level=1).wait_for()
+    expect(page.get_by_test_id("stMain")).to_contain_text(text)
+    page.locator(IDLE).wait_for()  # A page that still runs may change its address.
+
+
+def see(page: Page, address_ends: str, title: str, text: str = "") -> State:
+    page.wait_for_url(f"**/{address_ends}")
+    check(page, page.url, title, text)
+    return page.url, title, text
+
+
+def walk_back(page: Page, seen: list[State], shared: State) -> None:
+    """Go back through all states but the last, and one forward. A stranger who opens a shared address sees the same."""
     stranger = page.context.new_page()
-    for state in reversed(seen[3:-1]):
+    for state in reversed(seen[:-1]):
         page.go_back()
         check(page, *state)
-        if state in (seen[3], seen[6]):  # a choice, and an address that a page made
+        if state == shared:
             stranger.goto(state[0])
             check(stranger, *state)
             assert_equal_pages(page, stranger)
     page.go_forward()
-    check(page, *seen[4])
+    check(page, *seen[1])
     stranger.close()
+
+
+def test_choices_follow_the_reader(page: Page, address: str) -> None:
+    page.goto(f"{address}/leaderboard")
+    see(page, "leaderboard", "Leaderboard", "nano-mathweak")
+    page.get_by_role("combobox", name="LLM").click()
+    page.get_by_role("option", name="strong", exact=True).click()
+    page.keyboard.press("Escape")  # An open list hides the page from assistive technology.
+    see(page, "leaderboard?llms=strong", "Leaderboard", "nano-mathnano-aime")
+    go(page, "Calibration")
+    see(page, "calibration?llms=strong", "Calibration", "Cell calibration/strong/qwen/isotonic/nano-math")
+    choose(page, "Calibrator", "temperature")
+    chosen = "calibration?llms=strong&calibrator=temperature"
+    seen = [see(page, chosen, "Calibration", "Cell calibration/strong/qwen/temperature/nano-math")]
+    go(page, "Compare")
+    seen.append(see(page, "compare?llms=strong&calibrator=temperature", "Compare", "A is uncalibrated. Paired over"))
+    walk_back(page, seen, shared=seen[0])
+
+
+def test_addresses_that_a_page_makes_show_the_same_again(page: Page, address: str) -> None:
+    page.goto(f"{address}/compare?llms=strong&calibrator=temperature")
+    seen = [see(page, "compare?llms=strong&calibrator=temperature", "Compare", "A is uncalibrated. Paired over")]
+    choose(page, "A", AIME)
+    seen.append(see(page, "compare?llms=strong&calibrator=temperature&a=*", "Compare", "all pairs of cells (1)"))
+    expect(page.get_by_role("combobox", name="A", exact=True)).to_have_value(AIME)
+    go(page, "Trajectories")
+    text = "Cell calibration/strong/qwen/temperature/nano-aime"
+    seen.append(see(page, "trajectories?llms=strong&dataset=nano-aime&*", "Trajectories", text))
+    go(page, "Runs")
+    seen.append(see(page, "runs?llms=strong&dataset=nano-aime&*", "Runs"))
+    walk_back(page, seen, shared=seen[2])
 
 
 def test_comparison_starts_with_the_uncalibrated_and_the_best_cell(page: Page, address: str) -> None:

@@ -15,8 +15,8 @@ from tests.served_run import shared_run
 
 NOTEBOOKS = sorted((ROOT / "examples").glob("*.ipynb"))
 SMALLER = {
-    '"questions": 60': '"questions": 10',
-    '"questions": 30': '"questions": 6',
+    '"questions": 60': '"questions": 6',
+    '"questions": 30': '"questions": 4',
     '"samples": 16': '"samples": 4',
     '"nano-math").questions("test", 36)[30:]': '"nano-math").questions("test", 32)[30:]',
     '"runs/example")': '"runs/example", workers=1)',  # Each worker imports the libraries anew.
