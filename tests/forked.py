@@ -13,6 +13,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import weakref
 from collections.abc import Callable, Mapping
 from functools import partial
 from multiprocessing import forkserver, process, resource_tracker
@@ -169,6 +170,7 @@ def _run(
     _enter(environment, folder)
     signal.signal(signal.SIGINT, signal.default_int_handler)  # A shell has those in the background ignore it.
     fork_workers()
+    weakref.finalize._registry.clear()  # type: ignore[attr-defined]  # The one it is forked from frees its libraries.
     process._parent_process = None  # type: ignore[attr-defined]  # To plugins, it is no worker.
     sys.argv = ["prmcal", *arguments]
     try:

@@ -36,10 +36,11 @@ GATED = """
 import time
 from pathlib import Path
 from prmcal import llm
-from prmcal.registry.plugins import load_plugin_file
-from prmcal.registry.plugins import llms
+from prmcal.harness.cluster import nodes
+from prmcal.registry.plugins import llms, load_plugin_file
 
 load_plugin_file(Path("{synthetic}"))
+nodes._SECONDS_WITHOUT_HEAD = 5.0  # No network here is down for a while.
 
 @llm("gated")
 class Gated(llms.get("synthetic-llm")):
