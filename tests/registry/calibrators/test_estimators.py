@@ -9,8 +9,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import skops.io
-from sklearn.preprocessing import FunctionTransformer
 
 from prmcal import Calibrator
 from prmcal.errors import DataError, PluginFailedError
@@ -52,6 +50,10 @@ def test_a_saved_one_predicts_the_same(name: str, tmp_path: Path) -> None:
 
 def test_a_file_of_a_stranger_calls_nothing(tmp_path: Path) -> None:
     fitted("boosted-trees").save(tmp_path)
+    # They take a second, also of the processes that run other files.
+    import skops.io
+    from sklearn.preprocessing import FunctionTransformer
+
     skops.io.dump(FunctionTransformer(os.system), tmp_path / "estimator_.skops")
     with pytest.raises(DataError, match=r"has .*system., which is not of scikit-learn, so it is not loaded"):
         calibrators.create("boosted-trees").load(tmp_path)
