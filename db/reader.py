@@ -175,8 +175,8 @@ def _meaning(path: Path, message: str) -> errors.DatabaseError | None:
         )
     if any(mark in message for mark in _DISK):
         return errors.DatabaseStorageError(
-            f"{path} cannot be written ({first_line}). Free some space or make the folder writable, "
-            "then run the same command again: stored results are kept."
+            f"{path} cannot be written or read ({first_line}). Free some space, or allow access to the file and its "
+            "folder, then run the same command again: stored results are kept."
         )
     if any(mark in message for mark in _OTHER_FORMAT):
         return errors.DatabaseVersionError(

@@ -90,10 +90,9 @@ class Writer:
     def transaction(self, *, publish: bool = False) -> Iterator[Transaction]:
         """Open the file for the block, commit and close. Either everything is stored or nothing.
 
-        Keep the block short: call ``record`` and ``load`` in it, and compute nothing. With `publish`, then replace the
-        published copy by the new content in one step. Readers see either the old copy or the new one. If the process is
-        killed, the old copy stays. The file is copied as a whole, in a hundredth of the time that DuckDB needs to copy
-        its tables.
+        Keep the block short: call ``record`` and ``load`` in it, and compute nothing. With `publish`, the new content
+        then replaces the published copy in one step. If the process is killed, readers have the old copy or the new
+        one. The file is copied as a whole, in a hundredth of the time that DuckDB needs to copy its tables.
 
         Raises a MissingDatabaseError if the file is gone.
         """
@@ -109,11 +108,10 @@ class Writer:
 
     def stored(self) -> Stored:
         """Return which results the database has."""
-        jobs = sa.select(tables.JobRow.job_key).where(tables.JobRow.status == "done")
         cells = sa.select(tables.Cell.cell_id, tables.Cell.job_key).where(tables.Cell.status == "done")
         latest = sa.select(tables.RunRow.status).order_by(tables.LAST_WRITTEN).limit(1)
         with self._connected() as connection:
-            loaded = set(connection.scalars(jobs))
+            loaded = set(connection.scalars(sa.select(tables.JobRow.job_key).where(tables.JobRow.status == "done")))
             measured_by = {row.cell_id: row.job_key for row in connection.execute(cells.order_by(tables.Cell.cell_id))}
             ended = connection.execute(latest).scalar() in ("done", "failed") and self.published.exists()
         return Stored(loaded, measured_by, ended)

@@ -49,11 +49,9 @@ def _checked_address(url: str) -> str:
 
 
 @cache
-def _tls_context(*_: str | None) -> ssl.SSLContext:
+def _tls_context(make: Callable[[], ssl.SSLContext], *_: str | None) -> ssl.SSLContext:
     """Return how to check certificates, by the variables that name them. Reading them takes longer than a request."""
-    import httpx2
-
-    return httpx2.create_ssl_context()
+    return make()
 
 
 def redacted(content: bytes, key: str | None) -> bytes:
@@ -116,7 +114,7 @@ class ServerClient:
         headers = {"Authorization": f"Bearer {key}"} if key else {}
         limits = httpx2.Limits(max_connections=concurrency, max_keepalive_connections=concurrency)
         timeout = httpx2.Timeout(None, connect=min(self.timeout, _CONNECT_TIMEOUT))
-        context = _tls_context(os.environ.get("SSL_CERT_FILE"), os.environ.get("SSL_CERT_DIR"))
+        context = _tls_context(httpx2.create_ssl_context, *map(os.environ.get, ("SSL_CERT_FILE", "SSL_CERT_DIR")))
         async with httpx2.AsyncClient(headers=headers, timeout=timeout, limits=limits, verify=context) as client:
 
             async def send(request: Mapping[str, Any]) -> T:

@@ -114,7 +114,7 @@ def _questions(here: context.PageContext, comparison: CellComparison) -> None:
     if comparison.differing.empty:
         st.info(formats.CAPTIONS["no questions"])
         return
-    choice = {kind: comparison.a[kind] for kind in context.CHOICES if comparison.a[kind]}
+    choice = {kind: name for kind in context.CHOICES if (name := comparison.b[kind] or comparison.a[kind])}
     names, *middle, texts = board.columns
     # The text of a question says more than its name, and a narrow screen has no room for both.
     links = [

@@ -22,13 +22,14 @@ def bars(overview: Overview) -> tuple[Column, ...]:
     rows = [row for row in overview.ranking if row.rank <= _ROWS or row.calibrator == overview.baseline]
     ranks = list(map(rank_text, rows))
     largest = max((row.brier_reduction.value for row in rows if row.brier_reduction), default=0)
+    reductions = tuple("0" if row.calibrator == overview.baseline else percents(row.brier_reduction, 0) for row in rows)
     widest = max(map(len, ranks))
     marks = [mark for _, tied in groupby(rows, key=lambda row: row.bracket) for mark in _bracket(len(list(tied)))]
     return (
         Column("rank", tuple(f"{text:{widest}} {mark}" for text, mark in zip(ranks, marks, strict=True))),
         Column("calibrator", tuple(row.calibrator for row in rows)),
         Column("Brier reduction", tuple(_bar(row.brier_reduction, largest) for row in rows), whole=True),
-        Column("", tuple(percents(row.brier_reduction, 0) or "0" for row in rows), whole=True),
+        Column("", reductions, whole=True),
         Column("fit", tuple("" if row.fit_seconds is None else duration(row.fit_seconds) for row in rows), 1),
     )
 

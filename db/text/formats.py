@@ -50,7 +50,7 @@ def typeset(text: str) -> str:
 
 def amount(value: float) -> str:
     """Return a cost, such as tokens or seconds, with four significant digits and no exponent if it is large."""
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:z.4g}"
 
 
 def interval(low: float, high: float, digits: int = 3, *, signed: bool = False) -> str:
@@ -136,9 +136,10 @@ def standings_legend(marks: Mapping[str, str], group: str) -> str:
 
 def leaderboard_legend(marks: Mapping[str, str]) -> str:
     """Explain intervals and marks below a leaderboard with these marks."""
+    worse = "" if "worse" in marks else "is worse, or "
     return (
         "Values with 95% intervals over questions. Cells with the same data set, LLM and PRM form a "
-        f"group. {standings_legend(marks, 'its group')} A value without a mark was not compared."
+        f"group. {standings_legend(marks, 'its group')} A value without a mark {worse}was not compared."
     )
 
 

@@ -64,8 +64,8 @@ def _error(overview: types.Overview) -> Tile:
 
 def _repair(overview: types.Overview) -> Tile:
     if overview.repair is None:
-        missing = "a calibrator was" if overview.before else "uncalibrated scores were"
-        return Tile("Repaired by", "unknown", f"Not in all settings {missing} measured.")
+        subject = "No calibrator was" if overview.before else "Uncalibrated scores were not"
+        return Tile("Repaired by", "unknown", f"{subject} measured in all settings.")
     return _share("Repaired by", overview.repair, "of the Brier score")
 
 

@@ -8,6 +8,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TextIO
 
+from prmcal.db.reader import folder_in_the_way
 from prmcal.db.run_folder import FAILURES_FILE, LOG_FILE, RECORD_FILE
 from prmcal.db.writer import Writer
 from prmcal.harness.execution.earlier import earlier_texts
@@ -123,11 +124,13 @@ def rebuild_database(directory: Path) -> int:
 
     Readers have the old one until the new one is complete, or if the process is killed.
 
-    Raises a RunError if no grid was run in the folder, or one is running. Raises a StorageError if the database cannot
-    be replaced.
+    Raises a RunError if no grid was run in the folder, or one is running. Raises a StorageError or DamagedDatabaseError
+    if the database cannot be replaced.
     """
     folder = RunFolder(directory)
     record = folder.record()
+    for path in filter(Path.is_dir, (folder.database, folder.published)):
+        raise folder_in_the_way(path)
     with folder.lock(), storage_errors(directory):
         plan = existing_plan(folder)
         with fresh_folder(folder.database) as aside:

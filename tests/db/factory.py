@@ -65,12 +65,7 @@ def build(directory: Path, *, publish: bool = True) -> Writer:
 
 
 def job(key: str, kind: str, *inputs: str, **columns: Any) -> list[Base]:
-    defaults = {
-        "status": "done",
-        "parameters": {"temperature": 0.7},
-        "shards": 2,
-        "split": "test",
-    }
+    defaults = {"status": "done", "parameters": {"temperature": 0.7}, "shards": 2, "split": "test"}
     row = JobRow(job_key=key, kind=kind, **{**defaults, **columns})
     return [row, *(JobInput(job_key=key, input_key=each) for each in inputs)]
 
@@ -89,13 +84,7 @@ def _descriptions() -> list[Base]:
             hardware={"cores": 2},
         )
     ]
-    kinds = {
-        "llm": LLMS,
-        "prm": ("qwen",),
-        "calibrator": CALIBRATORS,
-        "dataset": DATASETS,
-        "strategy": STRATEGIES,
-    }
+    kinds = {"llm": LLMS, "prm": ("qwen",), "calibrator": CALIBRATORS, "dataset": DATASETS, "strategy": STRATEGIES}
     for kind, names in kinds.items():
         for position, name in enumerate(names):
             identity = {"version": "1", "weights": f"hash-of-{name}"}
@@ -163,8 +152,7 @@ def write_calibration(writer: Writer, directory: Path, llm: str, calibrator: str
         transaction.load("results", {cell: [results_file(artifact / "results.parquet", values)]})
         replicates_file(artifact / "replicates.parquet", values, calibrator)
         path = question_results_file(
-            directory / _FILES / name / "question_results.parquet",
-            {"brier_corrected": values["brier_corrected"]},
+            directory / _FILES / name / "question_results.parquet", {"brier_corrected": values["brier_corrected"]}
         )
         transaction.load("question_results", {cell: [path]})
         for table, path in bin_files(directory / _FILES / name, calibrator).items():
@@ -205,12 +193,7 @@ def _write_scaling(writer: Writer, directory: Path, llm: str, dataset: str) -> N
     ]
     for place, calibrator in enumerate(CALIBRATORS):
         setting = {"prm": "qwen", "calibrator": calibrator, "target": 0.99, "level": 0.1}
-        values = {
-            "accuracy": 0.55 + place / 50,
-            "budget_ratio": 0.3 + place / 10,
-            "samples": 20.0,
-            "pass_at_n": 0.71,
-        }
+        values = {"accuracy": 0.55 + place / 50, "budget_ratio": 0.3 + place / 10, "samples": 20.0, "pass_at_n": 0.71}
         scaled.append(({"strategy": "best-of-n + IAS", **setting}, values))
     # Both would beat all others if they competed.
     scaled.append(({"strategy": "oracle IAS", "prm": "qwen"}, {"accuracy": 0.93, "samples": 1.5}))
@@ -281,7 +264,7 @@ def _write_curves(writer: Writer, directory: Path, llm: str, dataset: str) -> No
             "accuracy_low": interval["low"],
             "accuracy_high": interval["high"],
             "questions": [100, 100],
-        },
+        }
     }
     here = {"llm": llm, "prm": "qwen", "calibrator": CALIBRATORS[0], "dataset": dataset}
     with writer.transaction() as transaction:
@@ -291,11 +274,7 @@ def _write_curves(writer: Writer, directory: Path, llm: str, dataset: str) -> No
             path = write_parquet(directory / _FILES / key / f"{table}.parquet", columns)
             transaction.load(table, {key: [path]})
         fixed = job(
-            f"{key}-fixed",
-            "curves",
-            inputs[0],
-            parameters={"bootstrap": BOOTSTRAP},
-            **here | {"calibrator": None},
+            f"{key}-fixed", "curves", inputs[0], parameters={"bootstrap": BOOTSTRAP}, **here | {"calibrator": None}
         )
         transaction.record(fixed)
         path = sample_accuracies_file(directory / _FILES / key / "sample_accuracies.parquet")

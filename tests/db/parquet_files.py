@@ -63,11 +63,7 @@ def prefix_file(path: Path, kind: str, calibrator: str = "") -> Path:
             "terminal": [row[2] == STEPS for row in rows],
         }
     elif kind == "rewards":
-        columns |= {
-            "logit": logit,
-            "reward": 1 / (1 + np.exp(-logit.astype(float))),
-            "over_long": [False] * len(rows),
-        }
+        columns |= {"logit": logit, "reward": 1 / (1 + np.exp(-logit.astype(float))), "over_long": [False] * len(rows)}
     else:
         columns |= {"level": [0.5] * len(rows), "reward": random.uniform(size=len(rows))}
     return write_parquet(path, columns)

@@ -93,8 +93,7 @@ def test_record_replaces_by_primary_key(writer: Writer) -> None:
     record(writer, [JobRow(job_key="a", kind="score", parameters={"b": [1]}, samples=big, status="pending")])
     record(writer, [JobRow(job_key="a", kind="score", parameters={}, status="failed", reason="first")])
     record(
-        writer,
-        [JobRow(job_key="a", kind="score", parameters={}, samples=big, status="failed", reason=r) for r in "xy"],
+        writer, [JobRow(job_key="a", kind="score", parameters={}, samples=big, status="failed", reason=r) for r in "xy"]
     )
     found = catalog.jobs(writer.path)
     assert found[["job_key", "status", "reason", "samples", "shards"]].values.tolist() == [["a", "failed", "y", big, 0]]
@@ -141,10 +140,7 @@ def test_the_published_copy_keeps_descriptions_and_quotes_in_folder_names(tmp_pa
         ).one()
     columns = sum(len(table.columns) for table in Base.metadata.sorted_tables)
     assert tuple(described) == (columns, columns)
-    assert sorted(path.name for path in writer.path.parent.iterdir()) == [
-        "leaderboard.duckdb",
-        "results.duckdb",
-    ]
+    assert sorted(path.name for path in writer.path.parent.iterdir()) == ["leaderboard.duckdb", "results.duckdb"]
 
 
 def test_killed_while_writing_it_keeps_whole_transactions_and_a_readable_copy(tmp_path: Path) -> None:

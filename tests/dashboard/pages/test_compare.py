@@ -60,11 +60,11 @@ def test_two_cells_are_compared_with_links_to_the_questions_where_they_differ(
         dataset="nano-math",
         llm="weak",
         prm="qwen",
-        calibrator="uncalibrated",
+        calibrator="isotonic",
         question=expected.differing["question_id"].iloc[0],
     )
     page.goto(f"{address}/{leads_to}")
-    page.get_by_text(f"Cell {FIRST}").wait_for()
+    page.get_by_text(f"Cell {SECOND}").wait_for()
 
 
 def test_cells_that_cannot_be_paired_show_the_reason(page: Page, address: str) -> None:

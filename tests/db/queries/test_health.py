@@ -95,11 +95,7 @@ def test_good_data_have_no_finding_and_every_check_is_stored(tmp_path: Path) -> 
 def test_answers_that_were_not_read_come_before_all_numbers_with_two_examples(tmp_path: Path) -> None:
     def unread(question: int, trajectory: int) -> Solution:
         if question < 3:
-            return good(question, trajectory) | {
-                "answer": None,
-                "verdict": "unparsed",
-                "text": "So it is yajo.",
-            }
+            return good(question, trajectory) | {"answer": None, "verdict": "unparsed", "text": "So it is yajo."}
         return good(question, trajectory)
 
     first = findings(tmp_path, sampled(unread))[0]

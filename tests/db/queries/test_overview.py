@@ -29,6 +29,7 @@ from prmcal.db.overview.types import Overview
 from prmcal.db.queries.leaderboard import leaderboard
 from prmcal.db.statistics.intervals import bounded_interval, error_interval, skewed_interval
 from prmcal.db.text.answer import answer, winner
+from prmcal.db.text.bars import bars
 from prmcal.db.text.overview import cards, measured, ranking_board, ranking_legend
 from tests.db import factory
 
@@ -100,15 +101,7 @@ def test_intervals_over_two_data_sets_contain_the_truth() -> None:
     inside = 0
     for _ in range(60):
         parts = [
-            pd.DataFrame(
-                {
-                    "dataset": name,
-                    "llm": "l",
-                    "prm": "p",
-                    "question_id": range(n),
-                    "value": drawn,
-                }
-            )
+            pd.DataFrame({"dataset": name, "llm": "l", "prm": "p", "question_id": range(n), "value": drawn})
             for name, n in (("a", 60), ("b", 30))
             for drawn in [draw.gamma(1.0, 0.1, n)]
         ]
@@ -315,6 +308,15 @@ def test_names_without_settings_give_an_empty_overview(published: Path) -> None:
     assert cards(empty) == ()
     assert "<table" not in boards.ranking_html(empty, of_calibrators(empty), str)
     assert answer(empty).startswith("Not known yet")
+
+
+def test_a_bar_without_uncalibrated_scores_has_no_number(whole: Overview) -> None:
+    *_, reductions, _ = bars(whole)
+    ranked = {row.calibrator: text for row, text in zip(whole.ranking, reductions.values, strict=True)}
+    assert whole.baseline is not None and ranked[whole.baseline] == "0"
+    ranking = [replace(row, brier_reduction=None) for row in whole.ranking if row.calibrator != whole.baseline]
+    *_, unknown, _ = bars(replace(whole, ranking=tuple(ranking), baseline=None))
+    assert set(unknown.values) == {""}
 
 
 def test_every_number_of_the_ranking_has_its_interval(whole: Overview) -> None:

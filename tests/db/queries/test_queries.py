@@ -38,11 +38,7 @@ def test_every_value_carries_its_interval_and_numbers(published: Path) -> None:
     row = catalog.leaderboard(published).set_index("cell_id").loc[WEAK_MATH]
     expected = factory.metric_values("weak", "temperature", "nano-math")
     for metric, value in expected.items():
-        assert (row[metric], row[f"{metric}_low"], row[f"{metric}_high"]) == (
-            value,
-            value - 0.0213,
-            value + 0.0345,
-        )
+        assert (row[metric], row[f"{metric}_low"], row[f"{metric}_high"]) == (value, value - 0.0213, value + 0.0345)
     assert (row["rows"], row["questions"], row["status"]) == (1234, 100, "done")
     # The variance of the errors, divided by that of their mean: an interval of 0.0558 is 2 x 1.96 of its deviations.
     spread = expected["brier"] - expected["signed_error"] ** 2
@@ -64,19 +60,7 @@ def test_a_failed_cell_is_a_row_with_its_reason_and_shows_no_stale_values(result
     assert pd.isna(found["brier"])
     row = frame(writer.path, sa.select(Cell).where(Cell.cell_id == WEAK_MATH)).iloc[0].to_dict()
     record(
-        writer,
-        [
-            Cell(
-                **{
-                    **row,
-                    "strategy": None,
-                    "target": None,
-                    "level": None,
-                    "status": "failed",
-                    "reason": "gone",
-                }
-            )
-        ],
+        writer, [Cell(**{**row, "strategy": None, "target": None, "level": None, "status": "failed", "reason": "gone"})]
     )
     found = catalog.leaderboard(writer.path).set_index("cell_id").loc[WEAK_MATH]
     assert found["reason"] == "gone"
@@ -98,11 +82,7 @@ def test_a_run_that_has_just_begun_has_rows_without_values(tmp_path: Path) -> No
 
 def test_standings_say_which_differences_are_real(published: Path) -> None:
     found = catalog.leaderboard(published, llm=["weak"], dataset=["nano-math"]).set_index("calibrator")
-    assert found["brier_standing"].to_dict() == {
-        "uncalibrated": "worse",
-        "temperature": "tied",
-        "isotonic": "best",
-    }
+    assert found["brier_standing"].to_dict() == {"uncalibrated": "worse", "temperature": "tied", "isotonic": "best"}
     assert found["ece_standing"].isna().all()
 
 
@@ -124,14 +104,7 @@ def test_the_best_is_what_the_metric_calls_better(
     here = {"leaderboard": "calibration", "llm": "l", "prm": "p", "dataset": "d", "status": "done"}
     record(writer, [Cell(cell_id=name, calibrator=name, **here) for name in values])
     for name, value in values.items():
-        columns = {
-            "metric": [metric],
-            "value": [value],
-            "low": [value],
-            "high": [value],
-            "rows": [9],
-            "questions": [3],
-        }
+        columns = {"metric": [metric], "value": [value], "low": [value], "high": [value], "rows": [9], "questions": [3]}
         path = parquet_files.write_parquet(tmp_path / f"{name}.parquet", columns)
         load(writer, "results", {name: [path]})
     numbers = {

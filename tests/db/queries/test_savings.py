@@ -24,12 +24,7 @@ def rivals(
     rows, one = [], []
     for setting in range(settings):
         chances = random.beta(1, 3, questions)
-        own = {
-            "dataset": "d",
-            "llm": str(setting),
-            "prm": "p",
-            "question_id": np.arange(questions),
-        }
+        own = {"dataset": "d", "llm": str(setting), "prm": "p", "question_id": np.arange(questions)}
         one.append(pd.DataFrame({**own, "accuracy": chances}))
         rows += [
             pd.DataFrame({**own, "entry": number, "budget": budget, "value": curve(chances, budget)})

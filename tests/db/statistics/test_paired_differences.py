@@ -10,12 +10,7 @@ import pytest
 from scipy.stats import kstest, ttest_rel
 
 from prmcal.db.statistics.bootstrap import Bootstrap, QuestionMean
-from prmcal.db.statistics.paired import (
-    Replicated,
-    holm,
-    replicated_difference,
-    replicated_differences,
-)
+from prmcal.db.statistics.paired import Replicated, holm, replicated_difference, replicated_differences
 from tests.arrays import Floats
 from tests.measured import paired_difference
 

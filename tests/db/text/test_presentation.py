@@ -9,13 +9,7 @@ import pytest
 from prmcal.db import catalog
 from prmcal.db.metrics import COORDINATES, Leaderboard
 from prmcal.db.text.board import leaderboard_board
-from prmcal.db.text.formats import (
-    COORDINATE_TITLES,
-    LEADERBOARDS,
-    MARKS,
-    SYMBOLS,
-    leaderboard_legend,
-)
+from prmcal.db.text.formats import COORDINATE_TITLES, LEADERBOARDS, MARKS, SYMBOLS, leaderboard_legend
 from tests.db import factory
 from tests.measured import DESCRIBED
 
@@ -29,6 +23,7 @@ def test_a_legend_explains_every_mark() -> None:
     for marks in (MARKS, SYMBOLS):
         legend = leaderboard_legend(marks)
         assert [mark for mark in marks.values() if f"{mark}: " not in legend] == []
+        assert ("A value without a mark is worse, or was not compared." in legend) is ("worse" not in marks)
 
 
 @pytest.mark.parametrize("name", ["calibration", "scaling"])

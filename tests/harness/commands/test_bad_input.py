@@ -67,12 +67,7 @@ def test_a_path_that_no_folder_can_have(refusal: Refusal) -> None:
 
 @pytest.mark.parametrize(
     ("line", "message"),
-    [
-        (
-            '{"question": ' + "[" * 100_000,
-            "its lists and objects are nested too deeply. Correct or remove it.",
-        ),
-    ],
+    [('{"question": ' + "[" * 100_000, "its lists and objects are nested too deeply. Correct or remove it.")],
 )
 def test_a_recording(line: str, message: str, tmp_path: Path, refusal: Refusal) -> None:
     (tmp_path / "own.jsonl").write_text(f"{line}\n")

@@ -54,12 +54,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def prmcal_in(folder: Path, *arguments: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [PROGRAM, *map(str, arguments)],
-        cwd=folder,
-        env=environment(),
-        capture_output=True,
-        text=True,
-        timeout=600,
+        [PROGRAM, *map(str, arguments)], cwd=folder, env=environment(), capture_output=True, text=True, timeout=600
     )
 
 

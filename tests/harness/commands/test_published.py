@@ -142,10 +142,7 @@ def test_first_passes_of_the_papers_code_are_a_recording(tmp_path: Path) -> None
     np.save(tmp_path / "rewards.npy", rewards)
     files = [*map(str, chunks), str(tmp_path / "rewards.npy")]
     questions = datasets.create("jsonl", path=files).questions("test")
-    assert [(each.id, each.text, each.answer) for each in questions] == [
-        ("1", "1+1?", "2"),
-        ("2", "2+2?", "4"),
-    ]
+    assert [(each.id, each.text, each.answer) for each in questions] == [("1", "1+1?", "2"), ("2", "2+2?", "4")]
     llm, prm = llms.create("recorded", path=files), prms.create("recorded", path=files, scale="probability")
     for question, record, expected in zip(questions, PASSES, rewards, strict=True):
         (drawn,) = llm.generate([Prefix(question.text)], 2, Sampling(), 0)
@@ -197,10 +194,6 @@ def test_rewards_belong_to_the_solutions_in_their_order(tmp_path: Path) -> None:
 
 def test_a_place_that_cannot_be_written_is_named(finished: Path, tmp_path: Path) -> None:
     (tmp_path / "folder.jsonl").mkdir()
-    for out in (
-        tmp_path / "folder.jsonl",
-        tmp_path / "absent" / "out.jsonl",
-        tmp_path / "absent" / "out.parquet",
-    ):
+    for out in (tmp_path / "folder.jsonl", tmp_path / "absent" / "out.jsonl", tmp_path / "absent" / "out.parquet"):
         with pytest.raises(StorageError, match=r"cannot be written|is not a file"):
             write_success_rates(finished, out)

@@ -47,6 +47,22 @@ def test_the_status_of_a_moved_folder_is_the_same(moved: tuple[Path, dict[str, A
     assert found.stdout == before.replace(str(out.with_name("out")), str(out))
 
 
+@pytest.mark.parametrize("name", ["results.duckdb", "leaderboard.duckdb"])
+def test_a_folder_in_place_of_a_database_is_named(
+    name: str, moved: tuple[Path, dict[str, Any], str], prmcal: Prmcal, tmp_path: Path
+) -> None:
+    out = Path(shutil.copytree(moved[0], tmp_path / "copy"))
+    (out / name).unlink()
+    (out / name).mkdir()
+    refused = prmcal("rebuild", out)
+    assert refused.returncode == ExitCode.BAD_INPUT
+    assert f"{out / name} is a folder, where the database belongs. Remove or rename it." in " ".join(
+        refused.stderr.split()
+    )
+    (out / name).rmdir()
+    assert prmcal("rebuild", out).returncode == 0
+
+
 def test_a_moved_folder_is_rebuilt_to_the_same_tables(moved: tuple[Path, dict[str, Any], str], prmcal: Prmcal) -> None:
     out, before, _ = moved
     (out / "results.duckdb").unlink()
