@@ -11,7 +11,7 @@ RUN := runs/nano
 # module in advance would double the time of the installation. What runs import is compiled once, and not by each worker.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-newest test-oldest test-slow test-ray test-vllm install install-ray install-vllm lint vulnerabilities docs nano benchmarks screenshots clean
+.PHONY: demo test test-newest test-oldest test-slow test-ray test-vllm install lint vulnerabilities docs nano benchmarks screenshots clean
 
 install: .venv/installed
 
@@ -90,8 +90,6 @@ test-slow: install
 test-ray: install .venv/ray-installed
 	$(BIN)/python -m pytest -W default tests/cluster
 
-install-ray: install .venv/ray-installed
-
 .venv/ray-installed: pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --constraint constraints.txt --editable '.[ray]'
 	touch $@
@@ -99,8 +97,6 @@ install-ray: install .venv/ray-installed
 # Tests with the real vLLM on a CPU, in an environment of its own.
 test-vllm: $(VLLM)/installed
 	HF_HUB_OFFLINE=1 $(VLLM)/bin/python -m pytest -W default tests/vllm
-
-install-vllm: $(VLLM)/installed
 
 # vLLM's CPU build installs three packages for CUDA, which transformers cannot import on a CPU.
 $(VLLM)/installed: pyproject.toml constraints.txt

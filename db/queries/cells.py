@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-_LISTS = "`prmcal leaderboard DIR --table calibration` or scaling has all cells."
+_ALL_CELLS = "`prmcal leaderboard DIR --table calibration` and `--table scaling` list all cells."
 _NAMED = 3
 """The largest number of cells in a message."""
 
@@ -121,14 +121,14 @@ def find_cell(source: Source, name: str) -> str:
         return matching[0]
     if matching:
         some = _listed(numbers, matching[:_NAMED])
-        raise UnknownCellError(f"'{name}' is part of {len(matching)} cells. Did you mean {some}? {_LISTS}")
+        raise UnknownCellError(f"'{name}' is part of {len(matching)} cells. Did you mean {some}? {_ALL_CELLS}")
     raise unknown_cell(name, numbers)
 
 
 def unknown_cell(name: str, numbers: Mapping[str, int]) -> UnknownCellError:
     """Return the error that no cell has this name, with the most similar identifiers."""
     close = difflib.get_close_matches(name.lower(), numbers, n=_NAMED, cutoff=0.5)
-    hint = f"Did you mean {_listed(numbers, close)}?" if close else _LISTS
+    hint = f"Did you mean {_listed(numbers, close)}?" if close else _ALL_CELLS
     return UnknownCellError(f"There is no cell '{name}'. {hint}")
 
 

@@ -64,8 +64,8 @@ def _error(overview: types.Overview) -> Tile:
 
 def _repair(overview: types.Overview) -> Tile:
     if overview.repair is None:
-        subject = "No calibrator was" if overview.before else "Uncalibrated scores were not"
-        return Tile("Repaired by", "unknown", f"{subject} measured in all settings.")
+        missing = "No calibrator was" if overview.before else "Uncalibrated scores were not"
+        return Tile("Repaired by", "unknown", f"{missing} measured in all settings.")
     return _share("Repaired by", overview.repair, "of the Brier score")
 
 

@@ -129,8 +129,9 @@ def rebuild_database(directory: Path) -> int:
     """
     folder = RunFolder(directory)
     record = folder.record()
-    for path in filter(Path.is_dir, (folder.database, folder.published)):
-        raise folder_in_the_way(path)
+    for path in (folder.database, folder.published):
+        if path.is_dir():
+            raise folder_in_the_way(path)
     with folder.lock(), storage_errors(directory):
         plan = existing_plan(folder)
         with fresh_folder(folder.database) as aside:

@@ -41,7 +41,11 @@ def test_a_cell_has_several_names(published: Path, name: str) -> None:
         ("#0", "There is no cell '#0'."),
         ("9999", "There is no cell '9999'."),
         ("calibration/weak/qwen/isotonc/nano-math", f"Did you mean #3 '{ISOTONIC}'"),
-        ("zzz", "There is no cell 'zzz'. `prmcal leaderboard DIR --table calibration` or scaling has all cells."),
+        (
+            "zzz",
+            "There is no cell 'zzz'. "
+            "`prmcal leaderboard DIR --table calibration` and `--table scaling` list all cells.",
+        ),
         ("", "There is no cell ''."),
         ("weak/qwen/isotonic/nano-math", f"Did you mean #3 '{ISOTONIC}' or #"),
         ("temperature", "is part of "),
